@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.lane import LANE, Lane
 from sglgate.config import load_candidates, load_profiles
 from sglgate.config.candidate import select
 from sglgate.errors import MisuseError
@@ -33,8 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the profiles as markers; load the candidates of the lane that ``-m`` names, if it names one."""
+    # Not at the top: pytest rewrites a plugin's asserts only if it is the first to import it.
+    from fixtures.lane import LANE, Lane
+    from fixtures.session import name_run
+
     try:
         profiles = load_profiles(ROOT / "fixtures" / "profiles")
         for profile in profiles.values():
@@ -47,5 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
             folder = config.option.candidates or ROOT / "fixtures" / "candidates" / named[0].name
             candidates = select(load_candidates(folder, named[0]), config.option.candidate)
             config.stash[LANE] = Lane(named[0], tuple(candidates), ROOT)
+            # First of all plugins: pytest's JUnit writer reads its path in its own pytest_configure.
+            name_run(config)
     except MisuseError as error:
         raise pytest.UsageError(str(error)) from None

@@ -72,6 +72,18 @@ class Client:
         """The resolved server arguments and the scheduler's state (``/server_info``, ``/get_server_info`` to 0.5.9)."""
         return self._first_of(("/server_info", "/get_server_info"), deadline_s)
 
+    def used_tokens(self, deadline_s: float = 20) -> int:
+        """KV slots in use now, prefix cache included; of the fullest DP rank (``/v1/loads``, there since 0.5.9).
+
+        Raises:
+            ServerError: this release has no such endpoint, or it does not state the figure.
+        """
+        loads = self._first_of(("/v1/loads",), deadline_s).get("loads") or []
+        used = [load.get("num_used_tokens") for load in loads]
+        if not used or None in used:
+            raise ServerError("/v1/loads does not state num_used_tokens")
+        return int(max(used))
+
     def flush_cache(self, deadline_s: float = 20) -> None:
         """Empty the prefix cache; SGLang refuses while requests run."""
         self._call("POST", "/flush_cache", deadline_s, None, parse=False)

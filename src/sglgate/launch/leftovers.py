@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -44,8 +45,9 @@ def tagged_processes() -> dict[int, str]:
 class MemoryLedger:
     """GPU memory and shared-memory segments before a launch, to be found again after it.
 
-    On a CPU the memory of a process that no longer exists is free by the kernel's own account; what can outlive it is
-    a segment in /dev/shm. On a GPU the driver frees late, and not always.
+    The memory of a process that no longer exists is free by the kernel's own account. Two things can outlive it: GPU
+    memory, which a driver frees late and not always, and segments in /dev/shm (SGLang 0.5.23 ends without unlinking
+    its ``sglang_loads_*.shm``).
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -68,27 +70,50 @@ class MemoryLedger:
                 continue
         return names
 
-    def require_back(self) -> None:
-        """Return when all is as before.
+    def require_back(self) -> list[str]:
+        """Remove the segments that nobody uses any more, and return their names once all memory is as before.
 
         Raises:
-            LeftoverError: it is not, within the profile's ``deadlines.memory_back_s``.
+            LeftoverError: GPU memory is not back within the profile's ``deadlines.memory_back_s``.
         """
+        swept = self._sweep()
         end = time.monotonic() + self._profile.deadlines.memory_back_s
-        while problems := self._problems():
+        while problems := self._still_held():
             if time.monotonic() > end:
                 raise LeftoverError(
                     f"after the server was stopped, {'; '.join(problems)}: nothing more is launched", phase="stop"
                 )
             time.sleep(0.2)
+        return swept
 
-    def _problems(self) -> list[str]:
+    def _sweep(self) -> list[str]:
+        # A segment that came since the launch and that no process maps is the dead server's; one that is mapped
+        # belongs to somebody else's program.
+        orphans = sorted(self._own_segments() - self._segments - _mapped_segments())
+        for name in orphans:
+            with contextlib.suppress(FileNotFoundError):
+                (_SHM / name).unlink()
+        return orphans
+
+    def _still_held(self) -> list[str]:
         tolerance = self._profile.memory_back_tolerance_mib
-        problems = [
+        return [
             f"GPU {index} holds {used} MiB, {self._gpu_mib.get(index, 0)} MiB before the launch"
             for index, used in self._used_mib().items()
             if used > self._gpu_mib.get(index, 0) + tolerance
         ]
-        if not self._profile.needs_gpu:
-            problems += [f"{_SHM / name} is left" for name in sorted(self._own_segments() - self._segments)]
-        return problems
+
+
+def _mapped_segments() -> set[str]:
+    """Names of the segments that a living process maps or holds open."""
+    prefix = f"{_SHM}/"
+    names: set[str] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            for line in (entry / "maps").read_text(errors="replace").splitlines():
+                names.add(line.partition(prefix)[2])
+            for fd in (entry / "fd").iterdir():
+                names.add(os.readlink(fd).partition(prefix)[2])
+    return names

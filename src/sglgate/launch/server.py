@@ -55,6 +55,8 @@ class Server:
         self.ready_lag_s: float | None = None
         #: The server's own resolved arguments and state: the truth, whatever was asked.
         self.info: dict[str, Any] = {}
+        #: Shared-memory segments that the server left behind and that were removed after it.
+        self.swept: list[str] = []
         self._kept: Kept | None = None
         self._ledger: MemoryLedger | None = None
 
@@ -165,7 +167,7 @@ class Server:
         if self._kept is None or self._ledger is None:
             return
         self._kept.stop(self.profile.deadlines.stop_s if grace_s is None else grace_s)
-        self._ledger.require_back()
+        self.swept = self._ledger.require_back()
         self.watch.look()
 
 
