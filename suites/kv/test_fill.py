@@ -15,22 +15,9 @@ def test_filled_without_retraction(candidate: Candidate, server: Server, gate: G
     before = server.record.retracted_requests
     filled = fill_pool(server, need.fill, need.fill_deadline_s)
     server.watch.look()
-    gate.judge(
-        "KV pool in use at the peak",
-        filled.peak_share,
-        need.fill,
-        "at_least",
-        "share of tokens",
-        n=filled.requests,
-        detail=filled.detail,
-    )
-    gate.judge("requests retracted while full", server.record.retracted_requests - before, 0, "equal", "requests")
-    gate.judge(
-        "answers that changed while full",
-        filled.changed,
-        0,
-        "equal",
-        "answers",
-        n=filled.compared,
-        reason=filled.first_change,
-    )
+    peak, n = filled.peak_share, filled.requests
+    gate.judge("KV pool in use at the peak", peak, need.fill, "at_least", "of its tokens", n=n, detail=filled.detail)
+    retracted = server.record.retracted_requests - before
+    gate.judge("requests retracted while full", retracted, 0, "equal", "requests", n=n)
+    changed, n = filled.changed, filled.compared
+    gate.judge("answers that changed while full", changed, 0, "equal", "answers", n=n, reason=filled.first_change)

@@ -115,5 +115,5 @@ def _mapped_segments() -> set[str]:
             for line in (entry / "maps").read_text(errors="replace").splitlines():
                 names.add(line.partition(prefix)[2])
             for fd in (entry / "fd").iterdir():
-                names.add(os.readlink(fd).partition(prefix)[2])
+                names.add(str(fd.readlink()).partition(prefix)[2])
     return names
