@@ -109,9 +109,10 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     _format(
         Kind.DIST_END,
-        ("Init torch distributed ends", "Memory baseline taken"),
+        ("Init torch distributed ends", "Init parallel ends", "Memory baseline taken"),
         ("0.5.5-0.5.6", rf"Init torch distributed ends\. {_USAGE}"),
         ("0.5.9-0.5.20", rf"Init torch distributed ends\. {_ELAPSED}, {_USAGE}"),
+        ("0.5.23", rf"Init parallel ends\. {_ELAPSED}"),
         ("0.5.23", rf"Memory baseline taken\. {_USAGE}"),
     ),
     # model_executor/model_runner.py; model_runner_components/startup_weight_load.py

@@ -32,7 +32,30 @@ from sglgate.logs.scanner import LineScanner
 
 _MAX_TEXT: Final = 2000
 _INTEGERS: Final = frozenset(
-    ["tokens", "total_bytes", "sub_pools", "full_tokens", "swa_tokens", "slots", "step", "size", "count", "requests", "done", "total", "percent", "new_seq", "new_tokens", "cached_tokens", "running", "max_total_num_tokens", "chunked_prefill_size", "max_prefill_tokens", "max_running_requests", "context_len"]
+    [
+        "tokens",
+        "total_bytes",
+        "sub_pools",
+        "full_tokens",
+        "swa_tokens",
+        "slots",
+        "step",
+        "size",
+        "count",
+        "requests",
+        "done",
+        "total",
+        "percent",
+        "new_seq",
+        "new_tokens",
+        "cached_tokens",
+        "running",
+        "max_total_num_tokens",
+        "chunked_prefill_size",
+        "max_prefill_tokens",
+        "max_running_requests",
+        "context_len",
+    ]
 )
 _FLOATS: Final = frozenset(["elapsed_s", "accept_len", "tok_per_s"])
 
