@@ -2,14 +2,17 @@
 
     python tests/diagnosis/provoke.py --python /path/to/stack/bin/python --models DIR [--only NAME ...]
 
-DIR holds the two small models of fixtures/models. Each case starts one server (10 to 70 s), does what its name says, waits
-for the end and writes ``corpus/real/<name>.log`` with personal paths replaced. The expected answers stand in
+DIR holds the two small models of fixtures/models. Each case starts one server (10 to 70 s), does what its
+name says, waits for the end and writes ``corpus/real/<name>.log`` with personal paths replaced. The
+expected answers stand in
 ``corpus/real/expected.toml``; they are written by hand, not by this script.
 """
 
 from __future__ import annotations
 
+# ruff: noqa: E501
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -72,10 +75,8 @@ class Server:
 
     def get(self, path: str, timeout_s: float) -> None:
         """One request whose answer does not matter."""
-        try:
+        with contextlib.suppress(OSError):
             urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=timeout_s).read()
-        except OSError:
-            pass
 
 
 @dataclass
@@ -158,14 +159,14 @@ def _terminate(server: Server) -> None:
 def _long_prompt(server: Server) -> None:
     """One forward pass that takes longer than the watchdog waits."""
     if server.wait_for("fired up"):
-        body = json.dumps({"text": "one two three four " * 1900, "sampling_params": {"max_new_tokens": 4}}).encode()
+        body = json.dumps(
+            {"text": "one two three four " * 1900, "sampling_params": {"max_new_tokens": 4}}
+        ).encode()
         request = urllib.request.Request(
             f"http://127.0.0.1:{server.port}/generate", body, {"Content-Type": "application/json"}
         )
-        try:
+        with contextlib.suppress(OSError):
             urllib.request.urlopen(request, timeout=90).read()
-        except OSError:
-            pass
 
 
 def _shadow(package: str) -> Callable[[Path], dict[str, str]]:
@@ -214,7 +215,8 @@ CASES = [
     Case("shadowed_package", prepare=_shadow("partial_json_parser")),
     Case("missing_speculative_draft", ["--speculative-algorithm", "EAGLE3"]),
     Case("draft_other_hidden_size", ["--speculative-algorithm", "EAGLE3", "--speculative-num-steps", "3", "--speculative-eagle-topk", "1",
-                                     "--speculative-num-draft-tokens", "4", "--speculative-draft-model-path", "{draft}"]),
+                                     "--speculative-num-draft-tokens", "4",
+                                     "--speculative-draft-model-path", "{draft}"]),
     Case("proxy_in_between", environment={"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "", "NO_PROXY": ""}),
     Case("host_memory_cap", ["--load-format", "dummy"], edit=_set(num_hidden_layers=400, hidden_size=8192, intermediate_size=65536, num_attention_heads=64, num_key_value_heads=64, vocab_size=49152), prefix=["prlimit", "--as=60000000000"]),
     Case("small_dev_shm", ["--tp", "2"], TWO_RANKS, TINY, prefix=["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k tmpfs /dev/shm && exec "$@"', "sh"]),
@@ -245,8 +247,8 @@ def run(case: Case, python: Path, models: Path) -> str:
             *case.prefix, str(python), "-m", "sglang.launch_server", "--model-path", model, "--host", "127.0.0.1", "--port", str(port),
             *([] if "--device" in arguments else ["--device", "cpu"]),
             *([] if "--attention-backend" in arguments else ["--attention-backend", "torch_native"]),
-            *([] if "--mem-fraction-static" in arguments else ["--mem-fraction-static", "0.3", "--max-total-tokens", "16384"]),
-            *arguments,
+            *([] if "--mem-fraction-static" in arguments else ["--mem-fraction-static", "0.3",
+            "--max-total-tokens", "16384"]), *arguments,
         ]  # fmt: skip
         holder = socket.socket()
         if case.hold_port:
@@ -273,10 +275,8 @@ def run(case: Case, python: Path, models: Path) -> str:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
@@ -292,7 +292,7 @@ def _anonymous(text: str, python: Path, models: Path, folder: Path) -> str:
     ):
         text = text.replace(old, new)
     text = re.sub(r"/(?:usr|root)/[\w./-]*/python3\.(\d+)", r"/usr/lib/python3.\1", text)
-    return re.sub(r"/tmp/[\w./-]+", "/tmp/file", text)  # noqa: S108 - a pattern, not a file
+    return re.sub(r"/tmp/[\w./-]+", "/tmp/file", text)
 
 
 def main() -> int:

@@ -11,9 +11,10 @@ examples:
   docker logs sgl-1 2>&1 | sglgate diagnose - --json
   sglgate diagnose run/*/server.log --json --context exit.json
 
-The context is JSON ({"exit_code": -9, "timed_out": true, "alive": true, "kv_bytes_per_token": 70272, "dmesg": "...",
-"gpu_processes": [{"pid": 1, "gib": 2.5, "name": "python"}]}, every key optional) or any text (dmesg, nvidia-smi).
-exit codes: 0 every log is healthy, 1 a failure was found (or the log does not show that the server came up), 2 misuse
+The context is JSON ({"exit_code": -9, "timed_out": true, "alive": true, "kv_bytes_per_token": 70272,
+"dmesg": "...", "gpu_processes": [{"pid": 1, "gib": 2.5, "name": "python"}]}, every key optional) or any
+text (dmesg, nvidia-smi). exit codes: 0 every log is healthy, 1 a failure was found (or the log does not
+show that the server came up), 2 misuse
 """
 
 

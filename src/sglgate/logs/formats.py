@@ -5,6 +5,8 @@ where that wheel prints it. A line that has a format's ``core`` and matches none
 it is reported, never guessed. The figures that SGLang calls GB are GiB (bytes / 2**30).
 """
 
+# A pattern that is broken over lines cannot be searched for.
+# ruff: noqa: E501
 from __future__ import annotations
 
 import re
