@@ -5,6 +5,8 @@ where that wheel prints it. A line that has a format's ``core`` and matches none
 it is reported, never guessed. The figures that SGLang calls GB are GiB (bytes / 2**30).
 """
 
+# A pattern that is broken over lines cannot be searched for.
+# ruff: noqa: E501
 from __future__ import annotations
 
 import re
@@ -109,9 +111,10 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     _format(
         Kind.DIST_END,
-        ("Init torch distributed ends", "Memory baseline taken"),
+        ("Init torch distributed ends", "Init parallel ends", "Memory baseline taken"),
         ("0.5.5-0.5.6", rf"Init torch distributed ends\. {_USAGE}"),
         ("0.5.9-0.5.20", rf"Init torch distributed ends\. {_ELAPSED}, {_USAGE}"),
+        ("0.5.23", rf"Init parallel ends\. {_ELAPSED}"),
         ("0.5.23", rf"Memory baseline taken\. {_USAGE}"),
     ),
     # model_executor/model_runner.py; model_runner_components/startup_weight_load.py

@@ -1,8 +1,9 @@
 """One log line: its number, its rank, its time and its message, whatever carried it here.
 
 SGLang writes ``[2026-03-01 12:00:00 DP0 TP3 EP3] message`` (``srt/utils/common.py::configure_logger`` and
-``srt/managers/scheduler.py``, the same from 0.5.5 to 0.5.23). Compose, journald, Kubernetes and Ray put their own words in
-front, terminals add colours, and a progress bar without a newline may stand before a record on the same line.
+``srt/managers/scheduler.py``, the same from 0.5.5 to 0.5.23). Compose, journald, Kubernetes and Ray put
+their own words in front, terminals add colours, and a progress bar without a newline may stand before a
+record on the same line.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ class Line:
 
     Attributes:
         number: 1-based, counted by newlines in the input; two records on one line share it.
-        rank: as printed, such as ``"DP0 TP3"``; ``""`` for the launching process or an unprefixed line before any.
+        rank: as printed, such as ``"DP0 TP3"``; ``""`` for the launching process or an unprefixed line
+            before any.
         time: as printed, or None.
         text: the message without carrier, stamp, colours and control characters.
-        stamped: False for a continuation (a traceback's frames), whose rank is that of the last stamped record.
+        stamped: False for a continuation (a traceback's frames), whose rank is that of the last stamped
+            record.
     """
 
     number: int
@@ -53,7 +56,7 @@ class Line:
 
 
 def clean(raw: bytes) -> str:
-    """Decode; drop colours and control characters; of a progress bar that redrew itself keep the last state."""
+    """Decode; drop colours and control characters; of a bar that redrew itself keep the last state."""
     text = _ANSI.sub("", raw.decode("utf-8", "replace")).rstrip("\r\n")
     if "\r" in text:
         # A record may follow a bar on its line: only the bar's earlier states are dropped.
@@ -80,7 +83,7 @@ def find_stamp(text: str) -> tuple[str, str | None] | None:
 
 
 def split_records(number: int, raw: bytes, inherited_rank: str) -> Iterator[Line]:
-    """The records of one physical line, in order; an unstamped beginning inherits the rank of the last stamp."""
+    """The records of one physical line, in order; an unstamped beginning inherits the last stamp's rank."""
     text = clean(raw)
     stamps = [m for m in _STAMP.finditer(text) if m["time"] or m.start() == 0]
     if not stamps:

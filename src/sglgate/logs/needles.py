@@ -1,9 +1,10 @@
 """A set of literal strings as one bytes pattern that rejects uninteresting text in bulk.
 
-A multi-gigabyte log is almost wholly made of lines that nobody asks about. Testing each line costs more than the
-whole budget, so the scanner runs one compiled pattern over megabytes at a time and looks at a line only where that
-pattern hits. Two things make it quick: every literal is entered at its rarest letter (capitals and punctuation are
-rare in log text, ``e`` is not), and literals that share a beginning share a branch.
+A multi-gigabyte log is almost wholly made of lines that nobody asks about. Testing each line costs more
+than the whole budget, so the scanner runs one compiled pattern over megabytes at a time and looks at a line
+only where that pattern hits. Two things make it quick: every literal is entered at its rarest letter
+(capitals and punctuation are rare in log text, ``e`` is not), and literals that share a beginning share a
+branch.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _branches(tails: list[bytes]) -> bytes:
 
 
 def compile_needles(literals: Iterable[str]) -> re.Pattern[bytes]:
-    """One pattern that hits somewhere in every line which holds one of ``literals`` (case-sensitive, not empty)."""
+    """One pattern that hits in every line which holds one of ``literals`` (case-sensitive, not empty)."""
     tails = sorted({_entry(literal.encode()) for literal in literals})
     if not tails:
         raise ValueError("no literal to look for")

@@ -32,7 +32,30 @@ from sglgate.logs.scanner import LineScanner
 
 _MAX_TEXT: Final = 2000
 _INTEGERS: Final = frozenset(
-    ["tokens", "total_bytes", "sub_pools", "full_tokens", "swa_tokens", "slots", "step", "size", "count", "requests", "done", "total", "percent", "new_seq", "new_tokens", "cached_tokens", "running", "max_total_num_tokens", "chunked_prefill_size", "max_prefill_tokens", "max_running_requests", "context_len"]
+    [
+        "tokens",
+        "total_bytes",
+        "sub_pools",
+        "full_tokens",
+        "swa_tokens",
+        "slots",
+        "step",
+        "size",
+        "count",
+        "requests",
+        "done",
+        "total",
+        "percent",
+        "new_seq",
+        "new_tokens",
+        "cached_tokens",
+        "running",
+        "max_total_num_tokens",
+        "chunked_prefill_size",
+        "max_prefill_tokens",
+        "max_running_requests",
+        "context_len",
+    ]
 )
 _FLOATS: Final = frozenset(["elapsed_s", "accept_len", "tok_per_s"])
 
@@ -61,7 +84,7 @@ class LogReader:
         return self._builder.record
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events of the lines that ``data`` completes; ``data`` may end anywhere, also inside a character."""
+        """The events of the lines that ``data`` completes; it may end anywhere, also inside a character."""
         return [event for _, event in self.read(data) if event is not None]
 
     def close(self) -> list[Event]:
@@ -69,7 +92,7 @@ class LogReader:
         return [event for _, event in self.read_rest() if event is not None]
 
     def read(self, data: bytes) -> Iterator[tuple[Line, Event | None]]:
-        """Like :meth:`feed`, with the lines; an ``extra_needles`` line that is no known format has no event."""
+        """Like :meth:`feed`, with the lines; an ``extra_needles`` line of no known format has no event."""
         for line in self._scanner.feed(data):
             yield line, self._recognise(line)
 

@@ -1,7 +1,7 @@
 """What a server log says about its start and its serving, per rank.
 
-Every ``_gib`` is what SGLang prints as GB (bytes / 2**30, two decimals). A field that the log does not state is None.
-The objects fill up while the log is read; treat them as read-only.
+Every ``_gib`` is what SGLang prints as GB (bytes / 2**30, two decimals). A field that the log does not
+state is None. The objects fill up while the log is read; treat them as read-only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 @dataclass(slots=True)
 class Event:
-    """One recognised line. ``data`` holds the numbers as numbers; ``versions`` where that wording was read."""
+    """One recognised line. ``data`` holds the numbers as numbers; ``versions`` says where it was read."""
 
     kind: str
     line: int
@@ -25,7 +25,7 @@ class Event:
 
 @dataclass(slots=True)
 class Mark:
-    """A phase passed by a rank: ``dist_init``, ``weights``, ``kv``, ``graphs`` with ``_begin`` or ``_end``, or a moment."""
+    """A phase passed by a rank: ``dist_init_begin``, ``weights_end``, ``kv_end``, ``ready`` and so on."""
 
     name: str
     line: int
@@ -52,7 +52,8 @@ class WeightLoad:
 class KvPool:
     """One ``KV Cache is allocated`` line.
 
-    ``pool_index`` counts the ``Memory pool end`` lines before it on its rank: 0 is the target's, later ones the draft's.
+    ``pool_index`` counts the ``Memory pool end`` lines before it on its rank: 0 is the target's, later ones
+    the draft's.
     ``role`` follows from it, or from a label where the wording has one.
     ``layers`` tells a hybrid's two pools apart by their token counts, where these differ.
     """
@@ -99,7 +100,7 @@ class SlidingWindow:
 
 @dataclass(slots=True)
 class GraphCapture:
-    """One capture: ``name`` is ``decode`` for the plain one, else ``piecewise``, ``draft``, ``target verify`` ..."""
+    """One capture: ``name`` is ``decode`` for the plain one, else ``piecewise``, ``target verify`` ..."""
 
     name: str
     begin_line: int
@@ -153,7 +154,7 @@ class Summary:
 
 @dataclass(slots=True)
 class AllReduceLine:
-    """What a rank said about an all-reduce path; ``state`` is ``disabled``, ``failed``, ``enabled`` ... or None."""
+    """What a rank said about an all-reduce path; ``state`` is ``disabled``, ``enabled`` ... or None."""
 
     line: int
     rank: str
@@ -193,7 +194,7 @@ class BatchStats:
 
 @dataclass(slots=True)
 class StartupRecord:
-    """Everything the reader recognised. ``ranks`` is keyed by the printed rank, ``""`` where there is none."""
+    """Everything the reader recognised; ``ranks`` is keyed by the printed rank, ``""`` where none is."""
 
     server_args: dict[str, Any] | None = None
     server_args_line: int | None = None

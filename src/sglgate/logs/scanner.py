@@ -17,11 +17,12 @@ _STAMP_START = re.compile(rb"\[(?:\d{4}-|\d\d:\d\d:|(?:DP|PP|TP|EP)\d)")
 class LineScanner:
     """Yields every :class:`Line` that holds one of ``needles``; counts all the others.
 
-    ``feed`` takes any piece of the stream; a line is looked at when its newline has arrived, the last one at ``close``.
-    Of a line longer than :data:`MAX_LINE_BYTES` the first and last halves of that many bytes are kept.
+    ``feed`` takes any piece of the stream; a line is looked at when its newline has arrived, the last one
+    at ``close``. Of a line longer than :data:`MAX_LINE_BYTES` the first and last halves of that many bytes
+    are kept.
 
-    ``bulk`` and ``on_bulk`` are for lines that come by the million: where a hit starts a match of ``bulk``, the match is
-    handed over and no :class:`Line` is made. Assign ``bulk`` at any time.
+    ``bulk`` and ``on_bulk`` are for lines that come by the million: where a hit starts a match of ``bulk``,
+    the match is handed over and no :class:`Line` is made. Assign ``bulk`` at any time.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class LineScanner:
             yield from self._scan(block + b"\n")
 
     def _overflow(self) -> Iterator[Line]:
-        """A line that will not end (a bar, binary data): look at what is there and forget it, without counting it."""
+        """A line that will not end (a bar, binary data): look at it, forget it, do not count it."""
         block, self._pending = self._pending, b""
         before = self.lines
         yield from self._scan(block)
