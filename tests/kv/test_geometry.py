@@ -101,7 +101,9 @@ def test_fp4_recipes_are_a_range_since_their_workspace_depends_on_the_backend():
     assert recipe.sizing < recipe.sizing_max
 
 
-@pytest.mark.parametrize(("version", "share"), [("0.5.9", 0), ("0.5.13", 0), ("0.5.14", 1152), ("0.5.23", 1152)])
+@pytest.mark.parametrize(
+    ("version", "share"), [("0.5.9", 0), ("0.5.13", 0), ("0.5.14", 1152), ("0.5.23", 1152)]
+)
 def test_a_draft_is_charged_from_0_5_14_on(version, share):
     assert cell(KIMI, version=version, draft=1).draft_share == share
 
@@ -131,7 +133,9 @@ def test_qwen3_next_state_is_conv_window_and_ssm_matrix():
     assert state.bytes_per_request(tp=2) * 2 == state.bytes_per_request(tp=1)
 
 
-@pytest.mark.parametrize("architecture", ["DeepseekV4ForCausalLM", "JetNemotronForCausalLM", "MambaForCausalLM"])
+@pytest.mark.parametrize(
+    "architecture", ["DeepseekV4ForCausalLM", "JetNemotronForCausalLM", "MambaForCausalLM"]
+)
 def test_an_unmodelled_family_is_declined_with_its_name(architecture):
     geometry = read_geometry({**LLAMA, "architectures": [architecture]}, rules_for("0.5.23"))
     assert not geometry.modelled
