@@ -59,7 +59,7 @@ def rest_interval(
 ) -> Interval:
     """GiB left to the pools for one fraction. ``unseen_gib`` bounds what is allocated after the last
     reading."""
-    drift = CPU_DRIFT_GIB if question.device == "cpu" else 0.0
+    drift = CPU_DRIFT_GIB if question.device == "cpu" and not question.exact_readings else 0.0
     return Interval(
         avail.low - pre.high * (1 - fraction) - reserve_gib - unseen_gib - drift,
         avail.nominal - pre.nominal * (1 - fraction) - reserve_gib,
@@ -97,7 +97,7 @@ def implied_fraction(pre: Interval, avail: Interval, held: Interval) -> Interval
 def unseen_gib(question: Question, rules: Rules, geometry: Geometry) -> float:
     """Bound on what is allocated between the last logged reading and the one that sizes the pool. 0 on a
     CPU (it drifts)."""
-    if question.device == "cpu":
+    if question.device == "cpu" or question.exact_readings:
         return 0.0
     grown = rope_growth_bytes(question, rules, geometry)
     if grown == 0:

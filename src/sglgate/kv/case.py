@@ -58,8 +58,18 @@ def prepare(question: Question, version: str | None = None) -> Case:
     kv_dtype, notes = resolve_kv_dtype(question.kv_cache_dtype, question.dtype, geometry)
     layers, draft_row, draft_notes = _draft(case, kv_dtype)
     cell = cell_for(
-        geometry, rules, split, kv_dtype, draft_layers=layers, swa_ratio=question.swa_full_tokens_ratio
+        geometry,
+        rules,
+        split,
+        kv_dtype,
+        draft_layers=layers,
+        swa_ratio=question.swa_full_tokens_ratio,
+        dsa_raw_rows=question.dsa_raw_rows,
     )
+    if cell.sizing_max > cell.sizing:
+        notes += (
+            f"the attention backend decides between {cell.sizing:.0f} and {cell.sizing_max:.0f} bytes a token",
+        )
     notes += geometry.notes + draft_notes + _version_notes(question, rules)
     return Case(question, rules, config, geometry, split, kv_dtype, cell, draft_row, layers, notes=notes)
 

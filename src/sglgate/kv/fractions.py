@@ -81,8 +81,26 @@ def pools(case: Case, fraction: float, pre: Interval, avail: Interval) -> tuple[
     sizing = case.sizing
     # Where an fp4 recipe leaves the cell open, the wider cell belongs to the low end.
     widest = replace(sizing.cell, sizing=sizing.cell.sizing_max)
-    low = replace(sizing, cell=widest).pool(rest.low)
-    return rest, low, sizing.pool(rest.nominal), sizing.pool(rest.high)
+    low, high = replace(sizing, cell=widest).pool(rest.low), sizing.pool(rest.high)
+    # A budget that reaches one more state slot has that much less for KV: tokens climb as a sawtooth, so
+    # that the extremes of an interval may lie inside it.
+    tooth = _tokens_of_a_slot(case, low)
+    return (
+        rest,
+        replace(low, tokens=max(0, low.tokens - tooth)),
+        sizing.pool(rest.nominal),
+        replace(high, tokens=high.tokens + tooth if high.tokens > 0 else high.tokens),
+    )
+
+
+def _tokens_of_a_slot(case: Case, pool: Pool) -> int:
+    question = case.question
+    fixed = question.max_mamba_cache_size is not None or question.disable_radix_cache
+    if pool.state is None or fixed or question.exact_readings:
+        return 0
+    draft_tokens = question.draft.num_draft_tokens if question.draft is not None else 0
+    page = question.page_size
+    return (int(pool.state.bytes_per_slot * (1 + draft_tokens) / case.sizing.cell.sizing) // page + 1) * page
 
 
 def fraction_for(case: Case, pre: Interval, avail: Interval, tokens: int) -> float | None:

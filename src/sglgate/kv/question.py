@@ -39,8 +39,9 @@ class Question(BaseModel):
     """One server as it would be launched, on memory as it was read or is expected.
 
     ``pre_gib`` is the free memory before weights, ``avail_gib`` after them: the smallest over the ranks, in
-    GiB (SGLang prints it as "GB"). A float is taken as rounded to two decimals, as SGLang's log prints it,
-    unless ``rounding_gib`` says otherwise.
+    GiB (SGLang prints it as "GB"). They are taken as rounded to two decimals, as SGLang's log prints them,
+    unless ``rounding_gib`` says otherwise; 0 says that they are the very readings that sized the pool, so
+    that nothing lies between. ``dsa_raw_rows``: whether a DSA model's backend (trtllm) reads plain fp8 rows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -71,11 +72,17 @@ class Question(BaseModel):
     max_mamba_cache_size: int | None = Field(default=None, ge=1)
     mamba_ssm_dtype: str | None = None
     mamba_extra_slots: int = Field(default=0, ge=0, le=2)
+    dsa_raw_rows: bool | None = None
     chunked_prefill_size: int | None = None
     cuda_graph_max_bs: int | None = Field(default=None, ge=1)
     prefill_graphs: bool | None = None
     request_tokens: int = Field(default=4096, ge=1)
     observed_tokens: int | None = Field(default=None, ge=1)
+
+    @property
+    def exact_readings(self) -> bool:
+        """Whether the memory figures are the readings that sized the pool, unrounded."""
+        return self.rounding_gib == 0
 
     @property
     def draft(self) -> Speculative | None:

@@ -43,8 +43,10 @@ class Sizing:
     cell: Cell
 
     def pool(self, rest_gib: float) -> Pool:
-        """Pools for ``rest_gib`` of static memory left after weights (may be negative). Never falls as
-        memory grows."""
+        """Pools for ``rest_gib`` of static memory left after weights (may be negative).
+
+        More memory never means fewer tokens, but for one case: where it reaches one more request state.
+        """
         state = None
         if self.geometry.state is not None:
             state = take_state(self.geometry, rest_gib, self.question, self.rules, self.split)

@@ -1,0 +1,410 @@
+"""What happened to the KV pool of a start: found against expected, the fraction the pool speaks of, and the
+contradictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sglgate.kv.account import Account, Change, account, changes
+from sglgate.kv.budget import GIB, Interval, implied_fraction, minimum_fraction, round_up
+from sglgate.kv.case import draft_row_bytes, prepare
+from sglgate.kv.cell import Split
+from sglgate.kv.fractions import fraction_for, implied_by_tokens, memory, pools
+from sglgate.kv.geometry import Config, Family, draft_layer_count
+from sglgate.kv.observed import Observed, PoolLine, RankReadings, observe, question_of
+from sglgate.kv.predict import predict
+from sglgate.kv.question import Prediction, Question, Verdict
+from sglgate.kv.versions import rules_for
+from sglgate.logs import StartupRecord
+
+_FRACTION_TOLERANCE = 0.0015
+"""How far a flag may lie from the implied interval: the third decimal, in which SGLang rounds its
+defaults."""
+
+
+@dataclass(frozen=True)
+class RankCheck:
+    """One rank's pool against its prediction. ``inside`` None: nothing to compare (declined, capped away,
+    no pool)."""
+
+    rank: str
+    role: str
+    tokens: int | None
+    tokens_min: int | None
+    tokens_max: int | None
+    bytes_per_token_found: float | None
+    bytes_per_token_expected: float | None
+    inside: bool | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The whole account. ``headline`` is the one line that answers first."""
+
+    headline: str
+    prediction: Prediction
+    implied: Interval | None
+    fraction: float | None
+    checks: tuple[RankCheck, ...]
+    accounts: tuple[Account, ...]
+    contradictions: tuple[str, ...]
+    changes: tuple[Change, ...]
+    pool_found: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """The prediction's contract with ``contradictions``, then the rest."""
+        implied = self.implied
+        return self.prediction.contract() | {
+            "contradictions": list(self.contradictions),
+            "headline": self.headline,
+            "mem_fraction_static": self.fraction,
+            "implied_fraction_interval": None
+            if implied is None
+            else [round(implied.low, 4), round(implied.high, 4)],
+            "ranks": [check.__dict__ for check in self.checks],
+            "card_gib": [one.to_json() for one in self.accounts],
+            "changes": [change.__dict__ for change in self.changes],
+        }
+
+
+def predict_from_record(
+    record: StartupRecord, config: Config, draft_config: Config | None = None, version: str | None = None
+) -> tuple[RankCheck, ...]:
+    """Every rank's target and draft pool against its predicted interval: what the live gate asks.
+
+    Args:
+        record: a finished start, as :mod:`sglgate.logs` reads it.
+        config: the target's ``config.json``.
+        draft_config: the draft's, for the width of its rows; its token count is the target's by construction.
+        version: the stack's SGLang version, where the log does not say it.
+
+    Raises:
+        MisuseError: the log shows no memory readings.
+    """
+    observed = observe(record)
+    checks: list[RankCheck] = []
+    for group in observed.groups().values():
+        checks += _check_group(observed, group, config, draft_config, version)
+    return tuple(checks)
+
+
+def explain(
+    record: StartupRecord,
+    config: Config | None = None,
+    *,
+    draft_config: Config | None = None,
+    version: str | None = None,
+    believed_fraction: float | None = None,
+    gpu_total_mib: float | None = None,
+    request_tokens: int = 4096,
+    against: StartupRecord | None = None,
+) -> Explanation:
+    """Explain one start.
+
+    Args:
+        record: the start.
+        config: the model's ``config.json``; without it bytes per token are found, not checked.
+        draft_config: the draft's.
+        version: SGLang's version, where the log does not say it.
+        believed_fraction: what somebody believes was set; the log's own argument otherwise.
+        gpu_total_mib: the card, to account for what was taken before the first reading.
+        request_tokens: length of the request in "the smallest fraction that holds one".
+        against: another start to compare with.
+
+    Raises:
+        MisuseError: the log shows no memory readings.
+    """
+    observed = observe(record)
+    group = next(iter(observed.groups().values()), ())
+    question = _sizing_question(
+        observed, group, config or {"architectures": ["Unknown"]}, version
+    ).model_copy(update={"request_tokens": request_tokens, "gpu_total_mib": gpu_total_mib})
+    fraction = believed_fraction if believed_fraction is not None else observed.fraction
+    question = question.model_copy(update={"mem_fraction_static": fraction})
+    total_gib = None if gpu_total_mib is None else gpu_total_mib / 1024
+    accounts = tuple(account(rank, total_gib) for rank in observed.ranks)
+    if config is None:
+        prediction = Prediction(
+            tokens=None,
+            tokens_min=None,
+            tokens_max=None,
+            bytes_per_token=_found_row(observed, group, "target"),
+            pool_gib=_printed(group, "target"),
+            implied_fraction=None,
+            verdict=Verdict.UNDETERMINED,
+            notes=("no model configuration: bytes per token are found, not checked (--config)",),
+        )
+        checks: tuple[RankCheck, ...] = ()
+        holds = None
+    else:
+        prediction = predict(question)
+        checks = predict_from_record(record, config, draft_config, version)
+        holds = _holds(question, request_tokens)
+    implied = _implied(observed, group, question, config)
+    if implied is not None:
+        prediction = prediction.model_copy(update={"implied_fraction": round(implied.nominal, 4)})
+    contradictions = _contradictions(observed, group, fraction, implied, checks)
+    return Explanation(
+        headline=_headline(observed, group, fraction, implied, holds, request_tokens, contradictions),
+        prediction=prediction,
+        implied=implied,
+        fraction=fraction,
+        checks=checks,
+        accounts=accounts,
+        contradictions=contradictions,
+        changes=changes(observed, observe(against)) if against is not None else (),
+        pool_found=_pool(group, "target") is not None,
+    )
+
+
+def _sizing_question(
+    observed: Observed, group: tuple[RankReadings, ...], config: Config, version: str | None
+) -> Question:
+    """The question with the free memory that sized the pool.
+
+    On a GPU that is "Load weight end" to within what :func:`sglgate.kv.budget.unseen_gib` bounds. On a CPU
+    it is the machine's free memory, seconds later, after the server's other processes have grown. It is
+    never printed, but the next line shows it from the other side: "Memory pool end" plus what was allocated
+    in between. A pool of the wrong size still shows, since the balance then no longer closes at ``pre * (1
+    - f)``.
+    """
+    question = question_of(observed, group, config, version)
+    if not observed.on_cpu:
+        return question
+    ends = [rank.after_target_pool_gib for rank in group if rank.after_target_pool_gib is not None]
+    target = _pool(group, "target")
+    if not ends or target is None or target.size is None:
+        return question
+    case = prepare(question)
+    held = (
+        target.size.nominal
+        if case.cell is None
+        else (target.tokens + observed.page_size) * case.cell.row / GIB
+    )
+    # The ranks of one machine share its memory: the last one to read has seen the pools of all.
+    return question.model_copy(
+        update={"avail_gib": min(ends) + len(group) * (held + observed.request_table_gib)}
+    )
+
+
+def _holds(question: Question, request_tokens: int) -> float | None:
+    case = prepare(question)
+    if case.cell is None:
+        return None
+    pre, avail, _ = memory(case)
+    if pre is None or avail is None:
+        return None
+    return fraction_for(case, pre, avail, request_tokens)
+
+
+def _check_group(
+    observed: Observed,
+    group: tuple[RankReadings, ...],
+    config: Config,
+    draft_config: Config | None,
+    version: str | None,
+) -> list[RankCheck]:
+    question = _sizing_question(observed, group, config, version)
+    answer = predict(question)
+    expected: dict[str, float | None] = {"target": None, "draft": None}
+    narrowest = 0.0
+    if answer.verdict is not Verdict.DECLINED:
+        case = prepare(question)
+        if case.cell is not None:
+            page = observed.page_size
+            expected["target"], narrowest = float(case.cell.row), float(case.cell.row_min)
+            if case.geometry.family is Family.SWA:
+                _, _, nominal, _ = pools(case, observed.fraction or 0.5, *_known(memory(case)))
+                expected["target"] = case.sizing.pool_gib(nominal) * GIB / max(1, nominal.tokens + page)
+        if draft_config is not None:
+            layers = draft_layer_count(draft_config)
+            split = Split(question.tp_size, 1, int(question.dp_attention))
+            rules = rules_for(question.sglang_version or version or "0.5.23")
+            row = draft_row_bytes(draft_config, rules, split, case.kv_dtype, layers)
+            expected["draft"] = None if row is None else float(row)
+    return [
+        _check(rank.rank, role, pool, answer, expected[role], observed.page_size, narrowest)
+        for rank in group
+        for role in ("target", "draft")
+        if (pool := rank.pool(role)) is not None
+    ]
+
+
+def _known(
+    readings: tuple[Interval | None, Interval | None, tuple[str, ...]],
+) -> tuple[Interval, Interval]:
+    pre, avail, _ = readings
+    if pre is None or avail is None:
+        raise ValueError("the readings are checked before this")
+    return pre, avail
+
+
+def _check(
+    rank: str,
+    role: str,
+    pool: PoolLine,
+    answer: Prediction,
+    expected: float | None,
+    page: int,
+    narrowest: float,
+) -> RankCheck:
+    found = None if pool.size is None else pool.size.nominal * GIB / (pool.tokens + page)
+    inside: bool | None = None
+    why = ""
+    if answer.tokens_min is None or answer.tokens_max is None:
+        why = answer.notes[0] if answer.notes else "nothing predicted"
+    elif not answer.tokens_min <= pool.tokens <= answer.tokens_max:
+        inside, why = False, f"{pool.tokens} tokens lie outside {answer.tokens_min} to {answer.tokens_max}"
+    elif (
+        pool.size is not None
+        and expected is not None
+        and not _row_agrees(pool, expected, page)
+        and not (role == "target" and narrowest and _row_agrees(pool, narrowest, page))
+    ):
+        inside, why = False, f"{found:.0f} bytes a token, not {expected:.0f}"
+    else:
+        inside = True
+    return RankCheck(
+        rank, role, pool.tokens, answer.tokens_min, answer.tokens_max, found, expected, inside, why
+    )
+
+
+def _row_agrees(pool: PoolLine, expected: float, page: int) -> bool:
+    if pool.size is None:
+        return True
+    rows = pool.tokens + page
+    return pool.size.low <= expected * rows / GIB <= pool.size.high
+
+
+def _implied(
+    observed: Observed, group: tuple[RankReadings, ...], question: Question, config: Config | None
+) -> Interval | None:
+    target = _pool(group, "target")
+    if target is None:
+        return None
+    if config is not None:
+        case = prepare(question)
+        if case.cell is not None:
+            pre, avail, _ = memory(case)
+            if pre is not None and avail is not None:
+                return implied_by_tokens(case, pre, avail, target.tokens)
+    if target.size is None or question.pre_gib is None or question.avail_gib is None:
+        return None
+    state = group[0].state_gib
+    draft = _pool(group, "draft")
+    counted = 0.0
+    if draft is not None and draft.size is not None and group[0].draft_before_sizing:
+        counted = draft.size.nominal
+    half = question.rounding_gib
+    held = Interval(
+        target.size.low + state + counted - 0.02 * bool(counted or state),
+        target.size.nominal + state + counted,
+        target.size.high + state + counted + 0.1,
+    )
+    return implied_fraction(
+        Interval(question.pre_gib - half, question.pre_gib, question.pre_gib + half),
+        Interval(question.avail_gib - half, question.avail_gib, question.avail_gib + half),
+        held,
+    )
+
+
+def _contradictions(
+    observed: Observed,
+    group: tuple[RankReadings, ...],
+    fraction: float | None,
+    implied: Interval | None,
+    checks: tuple[RankCheck, ...],
+) -> tuple[str, ...]:
+    found: list[str] = []
+    capped = observed.arguments.get("max_total_tokens") is not None
+    if fraction is not None and implied is not None:
+        low, high = implied.low - _FRACTION_TOLERANCE, implied.high + _FRACTION_TOLERANCE
+        if fraction < low or (fraction > high and not capped):
+            found.append(
+                f"mem_fraction_static {fraction:g} does not give this pool: it implies "
+                f"f = {implied.nominal:.3f} ({implied.low:.4f} to {implied.high:.4f})"
+            )
+    tokens = {pool.tokens for rank in group if (pool := rank.pool("target")) is not None}
+    if len(tokens) > 1:
+        found.append(f"the ranks' target pools differ: {sorted(tokens)} tokens")
+    for rank in group:
+        target, draft = rank.pool("target"), rank.pool("draft")
+        if target is not None and draft is not None and target.tokens != draft.tokens:
+            found.append(
+                f"{rank.rank or 'the rank'}: the draft has {draft.tokens} tokens, the target {target.tokens}"
+            )
+    if observed.max_total_num_tokens is not None and tokens and observed.max_total_num_tokens not in tokens:
+        found.append(f"the summary says {observed.max_total_num_tokens} tokens, the pools {sorted(tokens)}")
+    pres = [rank.pre_gib for rank in group if rank.pre_gib is not None]
+    if len(pres) > 1 and min(pres) < 0.9 * max(pres):
+        found.append(
+            f"the ranks start with {min(pres):.2f} to {max(pres):.2f} GiB: something else is on a card"
+        )
+    for check in checks:
+        if check.inside is False and not any("does not give this pool" in text for text in found):
+            found.append(f"{check.rank or 'the rank'} {check.role}: {check.why}")
+    return tuple(found)
+
+
+def _headline(
+    observed: Observed,
+    group: tuple[RankReadings, ...],
+    fraction: float | None,
+    implied: Interval | None,
+    holds: float | None,
+    request_tokens: int,
+    contradictions: tuple[str, ...],
+) -> str:
+    pre = min((rank.pre_gib for rank in group if rank.pre_gib is not None), default=None)
+    avail = min((rank.avail_gib for rank in group if rank.avail_gib is not None), default=None)
+    smallest = f"the smallest fraction that holds one {request_tokens}-token request is " + (
+        "not known without the model's configuration" if holds is None else f"{holds:.3f}"
+    )
+    if pre is None or avail is None:
+        return "the log shows no free memory before and after the weights"
+    rest = None if fraction is None else avail - pre * (1 - fraction)
+    least = round_up(minimum_fraction(pre, avail))
+    target = _pool(group, "target")
+    if target is None:
+        if rest is not None and rest <= 0:
+            return f"no pool: {fraction:g} leaves {rest:.2f} GiB; it must exceed {least:.3f}, and {smallest}"
+        return "no KV pool was allocated" + (
+            f": {fraction:g} would leave {rest:.2f} GiB" if rest is not None else ""
+        )
+    if (
+        fraction is not None
+        and implied is not None
+        and any("does not give" in text for text in contradictions)
+    ):
+        can = (
+            f"{fraction:g} can never work here"
+            if rest is not None and rest <= 0
+            else f"{fraction:g} gives another pool"
+        )
+        return (
+            f"the run that worked did not use {fraction:g}; its pool implies f = {implied.nominal:.2f}; "
+            f"{can}, {smallest}"
+        )
+    agrees = "" if implied is None else f"; the pool implies f = {implied.nominal:.3f}"
+    said = "not shown" if fraction is None else f"{fraction:g}"
+    return f"{target.tokens} tokens a rank; mem_fraction_static {said}{agrees}" + (
+        "" if not contradictions else f"; {len(contradictions)} contradiction(s)"
+    )
+
+
+def _pool(group: tuple[RankReadings, ...], role: str) -> PoolLine | None:
+    return next((pool for rank in group if (pool := rank.pool(role)) is not None), None)
+
+
+def _found_row(observed: Observed, group: tuple[RankReadings, ...], role: str) -> float | None:
+    pool = _pool(group, role)
+    if pool is None or pool.size is None:
+        return None
+    return round(pool.size.nominal * GIB / (pool.tokens + observed.page_size), 1)
+
+
+def _printed(group: tuple[RankReadings, ...], role: str) -> float | None:
+    pool = _pool(group, role)
+    return None if pool is None or pool.size is None else pool.size.nominal
