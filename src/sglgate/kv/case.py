@@ -67,9 +67,7 @@ def prepare(question: Question, version: str | None = None) -> Case:
         dsa_raw_rows=question.dsa_raw_rows,
     )
     if cell.sizing_max > cell.sizing:
-        notes += (
-            f"the attention backend decides between {cell.sizing:.0f} and {cell.sizing_max:.0f} bytes a token",
-        )
+        notes += (f"the backend decides between {cell.sizing:.0f} and {cell.sizing_max:.0f} bytes a token",)
     notes += geometry.notes + draft_notes + _version_notes(question, rules)
     return Case(question, rules, config, geometry, split, kv_dtype, cell, draft_row, layers, notes=notes)
 

@@ -70,7 +70,11 @@ class Explanation:
 
 
 def predict_from_record(
-    record: StartupRecord, config: Config, draft_config: Config | None = None, version: str | None = None
+    record: StartupRecord,
+    config: Config,
+    draft_config: Config | None = None,
+    version: str | None = None,
+    fraction: float | None = None,
 ) -> tuple[RankCheck, ...]:
     """Every rank's target and draft pool against its predicted interval: what the live gate asks.
 
@@ -79,6 +83,7 @@ def predict_from_record(
         config: the target's ``config.json``.
         draft_config: the draft's, for the width of its rows; its token count is the target's by construction.
         version: the stack's SGLang version, where the log does not say it.
+        fraction: to predict with instead of the log's own ``mem_fraction_static``.
 
     Raises:
         MisuseError: the log shows no memory readings.
@@ -86,7 +91,7 @@ def predict_from_record(
     observed = observe(record)
     checks: list[RankCheck] = []
     for group in observed.groups().values():
-        checks += _check_group(observed, group, config, draft_config, version)
+        checks += _check_group(observed, group, config, draft_config, version, fraction)
     return tuple(checks)
 
 
@@ -140,7 +145,7 @@ def explain(
         holds = None
     else:
         prediction = predict(question)
-        checks = predict_from_record(record, config, draft_config, version)
+        checks = predict_from_record(record, config, draft_config, version, believed_fraction)
         holds = _holds(question, request_tokens)
     implied = _implied(observed, group, question, config)
     if implied is not None:
@@ -205,8 +210,11 @@ def _check_group(
     config: Config,
     draft_config: Config | None,
     version: str | None,
+    fraction: float | None,
 ) -> list[RankCheck]:
     question = _sizing_question(observed, group, config, version)
+    if fraction is not None:
+        question = question.model_copy(update={"mem_fraction_static": fraction})
     answer = predict(question)
     expected: dict[str, float | None] = {"target": None, "draft": None}
     narrowest = 0.0
