@@ -58,8 +58,8 @@ def start(
         if draft is not None:
             lines += [
                 f"{stamp} Load weight begin. avail mem={avail - 2 * half - 0.2:.2f} GB",
-                f"{stamp} Load weight end. elapsed=1.00 s, type=LlamaForCausalLMEagle3, dtype=torch.bfloat16, "
-                f"avail mem={avail - 2 * half - 1.2:.2f} GB, mem usage=1.00 GB.",
+                f"{stamp} Load weight end. elapsed=1.00 s, type=LlamaForCausalLMEagle3, "
+                f"dtype=torch.bfloat16, avail mem={avail - 2 * half - 1.2:.2f} GB, mem usage=1.00 GB.",
                 f"{stamp} KV Cache is allocated. #tokens: {draft}, K size: {half / 32:.2f} GB, "
                 f"V size: {half / 32:.2f} GB",
                 f"{stamp} Memory pool end. avail mem={avail - 2 * half - 1.4:.2f} GB",
