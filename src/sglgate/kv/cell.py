@@ -91,6 +91,8 @@ class Cell:
     full_layers: int
     draft_share: int
     """The draft's part of ``sizing``."""
+    row_min: int = 0
+    """The narrowest row it may be where the backend is not known; 0: as ``row``."""
 
 
 def resolve_kv_dtype(kv_cache_dtype: str, dtype: str, geometry: Geometry) -> tuple[str, tuple[str, ...]]:
@@ -135,6 +137,7 @@ def cell_for(
     *,
     draft_layers: int = 0,
     swa_ratio: float = 0.8,
+    dsa_raw_rows: bool | None = None,
 ) -> Cell:
     """The cell of the stage that needs most per token: every stage then takes the token count of that one.
 
@@ -143,11 +146,14 @@ def cell_for(
         kv_dtype: as :func:`resolve_kv_dtype` returns it.
         draft_layers: KV layers of an EAGLE or STANDALONE draft; counted only where the release counts them.
         swa_ratio: ``--swa-full-tokens-ratio``.
+        dsa_raw_rows: whether the attention backend reads a DSA model's fp8 rows without scales; None: either.
     """
     if not geometry.modelled:
         raise ValueError(geometry.declined)
     cells = [
-        _stage_cell(geometry, rules, split, kv_dtype, draft_layers, swa_ratio, range(first, last))
+        _stage_cell(
+            geometry, rules, split, kv_dtype, draft_layers, swa_ratio, dsa_raw_rows, range(first, last)
+        )
         for first, last in split.stages(geometry.layer_count)
     ]
     return max(cells, key=lambda cell: cell.sizing)
@@ -160,6 +166,7 @@ def _stage_cell(
     kv_dtype: str,
     draft_layers: int,
     swa_ratio: float,
+    dsa_raw_rows: bool | None,
     stage: range,
 ) -> Cell:
     full = sum(i in stage for i in geometry.full_layers)
@@ -170,9 +177,12 @@ def _stage_cell(
         return _swa_cell(geometry, rules, tp, kv_dtype, counted, swa_ratio, full, sliding)
     if geometry.latent_dim:
         index = _index_bytes(geometry, rules, stage)
-        sizing = latent_bytes(geometry, rules, kv_dtype, full, budgeted=True) + index
-        row = latent_bytes(geometry, rules, kv_dtype, full, budgeted=False) + index
-        low = high = sizing
+        raw, scaled = (
+            latent_bytes(geometry, kv_dtype, full, scaled=with_scales) for with_scales in (False, True)
+        )
+        row = index + (raw if dsa_raw_rows else scaled)
+        low = index + (scaled if rules.dsa_row_in_cell and dsa_raw_rows is False else raw)
+        high = index + (scaled if rules.dsa_row_in_cell and not dsa_raw_rows else raw)
     else:
         attention = _needed(geometry.attention)
         row = gqa_bytes(attention, rules, tp, kv_dtype, full)
@@ -180,7 +190,8 @@ def _stage_cell(
         index = 0
     share = _draft_share(geometry, rules, low, index, counted, full)
     high_share = _draft_share(geometry, rules, high, index, counted, full)
-    return Cell(low + share, high + high_share, row, 0, 0, full, share)
+    narrow = min(row, int(low)) if geometry.latent_dim and dsa_raw_rows is None else row
+    return Cell(low + share, high + high_share, row, 0, 0, full, share, narrow)
 
 
 def gqa_bytes(attention: Attention, rules: Rules, tp: int, kv_dtype: str, layers: int) -> int:
@@ -199,17 +210,18 @@ def gqa_bytes(attention: Attention, rules: Rules, tp: int, kv_dtype: str, layers
     return elements * layers * element_bytes(kv_dtype)
 
 
-def latent_bytes(geometry: Geometry, rules: Rules, kv_dtype: str, layers: int, *, budgeted: bool) -> int:
+def latent_bytes(geometry: Geometry, kv_dtype: str, layers: int, *, scaled: bool) -> int:
     """The latent rows of ``layers`` layers of one token. Not divided by TP: every rank keeps the whole row.
 
-    A DSA model in fp8 stores ``kv_lora_rank + kv_lora_rank / 128 * 4 + 2 * rope`` bytes (unless a trtllm
-    backend reads it); until 0.5.16 the budget counted only ``kv_lora_rank + rope``.
+    A DSA model in fp8 stores ``kv_lora_rank + kv_lora_rank / 128 * 4 + 2 * rope`` bytes with ``scaled``
+    rows and ``kv_lora_rank + rope`` with those that a trtllm backend reads; until 0.5.16 the budget counted
+    the latter always.
     """
     if kv_dtype in FP4:
         return geometry.latent_dim * layers // 2 + geometry.latent_dim // _FP4_BLOCK * layers
-    if geometry.family is Family.DSA and kv_dtype in FP8 and (rules.dsa_row_in_cell or not budgeted):
-        scaled = geometry.kv_lora_rank + geometry.kv_lora_rank // _INDEX_BLOCK * 4 + 2 * geometry.rope_dim
-        return scaled * layers
+    if geometry.family is Family.DSA and kv_dtype in FP8 and scaled:
+        groups = geometry.kv_lora_rank // _INDEX_BLOCK
+        return (geometry.kv_lora_rank + groups * 4 + 2 * geometry.rope_dim) * layers
     return geometry.latent_dim * layers * element_bytes(kv_dtype)
 
 

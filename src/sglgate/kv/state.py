@@ -2,7 +2,8 @@
 
 Sources: ``configs/mamba_utils.py`` (``Mamba2StateShape.create``, ``KimiLinearStateShape.create``,
 ``mamba_cache_per_req``) and the models' own
-``configs/{qwen3_next,qwen3_5,falcon_h1,nemotron_h,granitemoehybrid,kimi_linear}.py``, in 0.5.9 and 0.5.23.
+``configs/{qwen3_next,qwen3_5,falcon_h1,nemotron_h,granitemoehybrid,kimi_linear,lfm2}.py``, in 0.5.9 and
+0.5.23.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ def read_state_shape(architecture: str, text: Config) -> tuple[tuple[int, ...], 
         return tuple(i for i, kind in enumerate(kinds) if kind == "attention"), _mamba2(
             text, mamba, ssm_bytes=4
         )
+    if architecture == "Lfm2ForCausalLM":
+        return _short_conv(text)
     blocks = families.nemotron_blocks(text)
     return (
         tuple(i for i, kind in enumerate(blocks) if kind == "attention"),
@@ -112,6 +115,25 @@ def _gated_delta_net(text: Config) -> tuple[tuple[int, ...], StateShape]:
             head_dim=value_dim,
             state_size=_number(text, "linear_key_head_dim"),
             ssm_bytes=_ssm_bytes(text),
+        ),
+    )
+
+
+def _short_conv(text: Config) -> tuple[tuple[int, ...], StateShape]:
+    kinds = [str(kind) for kind in text.get("layer_types") or ()]
+    conv = tuple(i for i, kind in enumerate(kinds) if kind in ("conv", "short_conv"))
+    hidden = _number(text, "hidden_size")
+    return (
+        tuple(i for i, kind in enumerate(kinds) if kind == "full_attention"),
+        StateShape(
+            layers=conv,
+            conv_channels=hidden,
+            groups=1,
+            group_width=0,
+            conv_kernel=_number(text, "conv_L_cache", 3),
+            heads=0,
+            head_dim=0,
+            state_size=0,
         ),
     )
 

@@ -32,7 +32,10 @@ class StateRule(StrEnum):
     """How the Mamba / linear-attention state is taken out of the budget."""
 
     PER_DRAFT_COPY = "per_draft_copy"  # 0.5.5, 0.5.6: a state is (1 + draft tokens) wide
-    RESERVE_FIRST = "reserve_first"  # 0.5.7 to 0.5.12: verify copies for max_running_requests first
+    RESERVE_UNLESS_FIXED = (
+        "reserve_unless_fixed"  # 0.5.7, 0.5.8: verify copies only when slots are auto-sized
+    )
+    RESERVE_FIRST = "reserve_first"  # 0.5.9 to 0.5.12: verify copies for max_running_requests first
     JOINT = "joint"  # 0.5.13 to 0.5.16: slots and verify copies solved together
     JOINT_PADDED = "joint_padded"  # 0.5.17 on: the same, padding slots counted
 
@@ -124,6 +127,8 @@ def rules_for(version: str) -> Rules:
             else StateRule.JOINT
             if since(13)
             else StateRule.RESERVE_FIRST
+            if since(9)
+            else StateRule.RESERVE_UNLESS_FIXED
             if since(7)
             else StateRule.PER_DRAFT_COPY
         ),
