@@ -133,7 +133,7 @@ def judge_client(
     if not reasons and len(inside) < MIN_TICKS:
         reasons.append(f"only {len(inside)} samples of the client in the steady state (at least {MIN_TICKS})")
     return ClientCheck(
-        "the client is the limit: " + "; ".join(reasons) if reasons else "",
+        "the client is the limit: " + ", and ".join(reasons) if reasons else "",
         cpu_share=cpu_share,
         lag_p99_ms=lag_p99_ms,
         lag_max_ms=lags_ms[-1],
