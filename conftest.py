@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the profiles as markers; load the candidates of the lane that ``-m`` names, if it names one."""
     # Not at the top: pytest rewrites a plugin's asserts only if it is the first to import it.
     from fixtures.lane import LANE, Lane
-    from fixtures.session import name_run
+    from fixtures.session import prepare
 
     try:
         profiles = load_profiles(ROOT / "fixtures" / "profiles")
@@ -52,6 +52,6 @@ def pytest_configure(config: pytest.Config) -> None:
             candidates = select(load_candidates(folder, named[0]), config.option.candidate)
             config.stash[LANE] = Lane(named[0], tuple(candidates), ROOT)
             # First of all plugins: pytest's JUnit writer reads its path in its own pytest_configure.
-            name_run(config)
+            prepare(config)
     except MisuseError as error:
-        raise pytest.UsageError(str(error)) from None
+        pytest.exit(f"sglgate: {error}", returncode=int(error.exit_code))

@@ -65,9 +65,7 @@ def check_disk(parts: Sequence[str]) -> None:
     place.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(place).free / 1e9
     if free < needed:
-        raise SetupError(
-            f"{needed} GB are needed in {place}, {free:.0f} GB are free (SGLGATE_CACHE names another place)"
-        )
+        raise SetupError(f"{needed} GB are needed in {place}, {free:.0f} GB are free (SGLGATE_CACHE moves it)")
 
 
 def run_logged(argv: Sequence[str], log: Path, what: str, environment: dict[str, str] | None = None) -> None:
@@ -139,7 +137,7 @@ def truncated_files(venv: Path) -> Iterator[str]:
 
 
 def ensure_venv(venv: Path, key: str, what: str, install: Callable[[str], None]) -> None:
-    """A venv with ``key`` in its mark is whole; else ``install(python)`` makes or finishes it, and the mark comes last."""
+    """A venv whose mark holds ``key`` is whole; else ``install(python)`` makes or finishes it, and the mark comes last."""
     mark, python = venv / "sglgate.json", venv / "bin" / "python"
     try:
         marked = json.loads(mark.read_text(encoding="utf-8"))["key"] == key and python.exists()
@@ -208,29 +206,20 @@ def ensure_stack() -> Path:
 
 def ensure_models(python: Path) -> None:
     """The models of the CPU lane, hashes checked, built by their recipes in the stack's interpreter."""
-    smollm2_folder = cache() / "models" / smollm2.RECIPE.name
-    for recipe, arguments in (
-        (smollm2.RECIPE, ["fixtures.models.smollm2", str(smollm2_folder)]),
-        (
-            tiny_llama.RECIPE,
-            [
-                "fixtures.models.tiny_llama",
-                str(cache() / "models" / tiny_llama.RECIPE.name),
-                "--tokenizer",
-                str(smollm2_folder),
-            ],
-        ),
-    ):
-        ensure_model(recipe, arguments, python)
+    tokenizer = str(cache() / "models" / smollm2.RECIPE.name)
+    ensure_model(smollm2.RECIPE, ["fixtures.models.smollm2"], python)
+    ensure_model(tiny_llama.RECIPE, ["fixtures.models.tiny_llama", "--tokenizer", tokenizer], python)
 
 
-def ensure_model(recipe: Recipe, arguments: Sequence[str], python: Path) -> None:
-    """One model, built only if it is not whole."""
+def ensure_model(recipe: Recipe, module: Sequence[str], python: Path) -> None:
+    """One model, built only if it is not whole. ``module`` is its recipe with the arguments beside the folder."""
     folder = cache() / "models" / recipe.name
     problems = verify(folder, recipe)
     if problems:
         say(f"model {recipe.name}: {problems[0]}")
-        run_logged([str(python), "-m", *arguments], cache() / "logs" / f"{recipe.name}.log", f"model {recipe.name}")
+        run_logged(
+            [str(python), "-m", *module, str(folder)], cache() / "logs" / f"{recipe.name}.log", f"model {recipe.name}"
+        )
         if problems := verify(folder, recipe):
             raise SetupError(f"model {recipe.name} is still not whole: {problems[0]}")
     else:
@@ -257,9 +246,8 @@ def main() -> int:
         ]
         if parts:
             size = sum(NEEDED_GB[part] for part in parts)
-            say(
-                f"to be made: {', '.join(parts)}; up to {size} GB in {cache()}, about {5 * ('stack' in parts) + 2} minutes"
-            )
+            minutes = 8 if "stack" in parts else 2
+            say(f"to be made: {', '.join(parts)}; up to {size} GB in {cache()}, some {minutes} minutes")
         check_disk(parts)
         suite = ensure_suite()
         stack = Path(options.stack) if options.stack else ensure_stack()

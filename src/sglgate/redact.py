@@ -9,7 +9,7 @@ token shapes (Hugging Face, OpenAI, GitHub, AWS, Slack, JWT), and user names and
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 HIDDEN: Final = "***"
 
@@ -64,3 +64,18 @@ def _hide_value(match: re.Match[str]) -> str:
     return match["head"] + HIDDEN
 
 
+
+
+def redact_data(value: Any, name: str = "") -> Any:
+    """JSON data with every secret replaced, the shape unchanged; ``name`` is the key that ``value`` stands under.
+
+    Redacting JSON *text* could eat its quotes.
+    """
+    if isinstance(value, dict):
+        return {redact(str(key)): redact_data(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_data(item, name) for item in value]
+    if not isinstance(value, str):
+        return value
+    # repr: a value with spaces must count as one value.
+    return HIDDEN if redact(f"{name}={value!r}") == f"{name}={HIDDEN}" else redact(value)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sglgate.errors import MisuseError, SglgateError
 from sglgate.evidence import Evidence
-from sglgate.redact import redact
+from sglgate.redact import redact_data
 from sglgate.stack import write_atomically
 
 EVIDENCE: Final = "evidence.jsonl"
@@ -73,7 +73,8 @@ class Run:
 
     def save(self) -> None:
         """Write ``run.json`` anew, in one step."""
-        write_atomically(self.folder / RUN, redact(self.info.model_dump_json(indent=1)) + "\n")
+        data = redact_data(self.info.model_dump(mode="json"))
+        write_atomically(self.folder / RUN, json.dumps(data, indent=1) + "\n")
 
     def add(self, evidence: Evidence) -> None:
         """Append one record: one write, synced, so that a kill leaves whole lines only.
@@ -81,7 +82,7 @@ class Run:
         Raises:
             SglgateError: the disk is full or gone; what was written before stays whole.
         """
-        line = (redact(evidence.model_dump_json()) + "\n").encode("utf-8", "backslashreplace")
+        line = (json.dumps(redact_data(evidence.model_dump(mode="json"))) + "\n").encode()
         size = os.fstat(self._fd).st_size
         try:
             written = os.write(self._fd, line)
