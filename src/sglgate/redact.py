@@ -31,19 +31,28 @@ _ASSIGNED: Final = re.compile(
     r"(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s,;&)}\]'\"]+)",
     re.IGNORECASE,
 )
-_OPTION: Final = re.compile(r"(?P<head>(?<!\S)--(?P<name>" + _NAME + r")\s+)(?P<value>'[^']*'|\"[^\"]*\"|(?!-)\S+)", re.IGNORECASE)
-_HEADER: Final = re.compile(
-    r"(?P<head>\b(?:proxy-)?authorization\b['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic|token|digest)\s+)?)(?P<value>[^\s'\",;]+)", re.IGNORECASE
+_OPTION: Final = re.compile(
+    r"(?P<head>(?<!\S)--(?P<name>" + _NAME + r")\s+)(?P<value>'[^']*'|\"[^\"]*\"|(?!-)\S+)", re.IGNORECASE
 )
-_BEARER: Final = re.compile(r"(?P<head>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_HEADER: Final = re.compile(
+    r"(?P<head>\b(?:proxy-)?authorization\b['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic|token|digest)\s+)?)(?P<value>[^\s'\",;]+)",
+    re.IGNORECASE,
+)
+_BEARER: Final = re.compile(
+    r"(?P<head>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE
+)
 _COOKIE: Final = re.compile(r"(?P<head>\b(?:set-)?cookie['\"]?\s*:\s*)(?P<value>[^\r\n]+)", re.IGNORECASE)
-_URL_USER: Final = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]{1,20}://)(?P<value>[^\s/@'\"]{1,256})@", re.IGNORECASE)
+_URL_USER: Final = re.compile(
+    r"(?P<head>\b[a-z][a-z0-9+.-]{1,20}://)(?P<value>[^\s/@'\"]{1,256})@", re.IGNORECASE
+)
 _SHAPES: Final = re.compile(
     r"\bhf_[A-Za-z0-9]{16,}\b|\bsk-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b|"
     r"\bglpat-[A-Za-z0-9_-]{16,}|\bAKIA[A-Z0-9]{12,}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}|\bnvapi-[A-Za-z0-9_-]{16,}|\bms-[0-9a-f]{8}-[0-9a-f-]{20,}\b|"
     r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
 )
-_PRIVATE: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_PRIVATE: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
 
 
 def redact(text: str) -> str:
@@ -62,5 +71,3 @@ def _hide_value(match: re.Match[str]) -> str:
     if value == HIDDEN or _HARMLESS_NAME.match(match["name"].lstrip("-")) or _HARMLESS_VALUE.match(value):
         return match[0]
     return match["head"] + HIDDEN
-
-

@@ -24,7 +24,8 @@ KNOWN_CAUSES: Final = (*CAUSES, "none", "unknown")
 class Diagnoser:
     """Reads a log as it arrives; :meth:`diagnosis` at any time says what it means so far.
 
-    Several launches in one log (a container that restarts) are judged one by one; the last one that says anything counts.
+    Several launches in one log (a container that restarts) are judged one by one; the last one that says
+    anything counts.
     """
 
     def __init__(self) -> None:
@@ -87,10 +88,18 @@ def _from_context(verdict: Verdict, context: Context, record: StartupRecord) -> 
     found = decide(beside, StartupRecord(), Context())
     if found.hit is None or found.cause in ("unknown", "none"):
         return verdict
-    return Verdict(verdict.outcome if verdict.outcome == "hung" else "failed", verdict.phase, found.cause, "likely", hit=found.hit)
+    return Verdict(
+        verdict.outcome if verdict.outcome == "hung" else "failed",
+        verdict.phase,
+        found.cause,
+        "likely",
+        hit=found.hit,
+    )
 
 
-def diagnose_chunks(chunks: Iterable[bytes], file: str = "-", context: Context | Mapping[str, Any] | str | None = None) -> Diagnosis:
+def diagnose_chunks(
+    chunks: Iterable[bytes], file: str = "-", context: Context | Mapping[str, Any] | str | None = None
+) -> Diagnosis:
     """Diagnose a log that arrives in pieces of any size."""
     diagnoser = Diagnoser()
     for chunk in chunks:
@@ -99,14 +108,16 @@ def diagnose_chunks(chunks: Iterable[bytes], file: str = "-", context: Context |
     return diagnoser.diagnosis(file, context if isinstance(context, Context) else parse_context(context))
 
 
-def diagnose_text(text: str | bytes, file: str = "-", context: Context | Mapping[str, Any] | str | None = None) -> Diagnosis:
+def diagnose_text(
+    text: str | bytes, file: str = "-", context: Context | Mapping[str, Any] | str | None = None
+) -> Diagnosis:
     """Diagnose a log that is in memory."""
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     return diagnose_chunks([data], file, context)
 
 
 def diagnose_file(path: str | Path, context: Context | Mapping[str, Any] | str | None = None) -> Diagnosis:
-    """Diagnose a file of any size in one pass; ``-`` is standard input. MisuseError where it cannot be read."""
+    """Diagnose a file of any size; ``-`` is standard input. MisuseError where it cannot be read."""
     if str(path) == "-":
         return diagnose_chunks(_chunks(sys.stdin.buffer), "-", context)
     try:

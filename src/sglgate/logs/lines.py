@@ -27,6 +27,7 @@ _CARRIER = re.compile(
     + _ISO
     + r")\s\S{1,80}\s[\w.@/-]{1,60}(?:\[\d+\])?:\s"  # journalctl
     r"|" + _ISO + r"\s(?:stdout|stderr)\s[FP]\s"  # Kubernetes CRI
+    r"|(?:ERROR|WARNING|INFO|DEBUG|DEFAULT|CRITICAL|NOTICE)\s+" + _ISO + r"\s"  # a cloud's log export
     r"|\[pod/[^\]]{1,160}\]\s"  # kubectl logs --prefix
     r"|\(\w[\w.:]* pid=\d+(?:, ip=[\d.]+)?\)\s"  # Ray
     r"|" + _ISO + r"\s(?!-)"  # docker --timestamps, kubectl --timestamps

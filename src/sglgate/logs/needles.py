@@ -1,10 +1,7 @@
-"""A set of literal strings as one bytes pattern that rejects uninteresting text in bulk.
+"""A set of literal strings as one bytes pattern.
 
-A multi-gigabyte log is almost wholly made of lines that nobody asks about. Testing each line costs more
-than the whole budget, so the scanner runs one compiled pattern over megabytes at a time and looks at a line
-only where that pattern hits. Two things make it quick: every literal is entered at its rarest letter
-(capitals and punctuation are rare in log text, ``e`` is not), and literals that share a beginning share a
-branch.
+Two things make it quick: every literal is entered at its rarest letter (capitals and punctuation are rare in
+log text, ``e`` is not), and literals that share a beginning share a branch.
 """
 
 from __future__ import annotations

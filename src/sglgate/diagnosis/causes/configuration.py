@@ -10,6 +10,7 @@ from sglgate.diagnosis.model import Cause, Grade, Phase, sig
 
 _ARGS: Final = r"server_args\.py|arg_groups/|check_server_args|prepare_server_args|launch_server\.py:parse"
 
+# fmt: off
 CAUSES: Final = (
     Cause(
         "bad_flag",

@@ -8,6 +8,7 @@ from typing import Final
 
 from sglgate.diagnosis.model import Cause, Grade, sig
 
+# fmt: off
 CAUSES: Final = (
     Cause(
         "nccl_error",
