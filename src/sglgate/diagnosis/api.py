@@ -51,6 +51,7 @@ class Diagnoser:
             self._earlier = (self.incident, self._record)
             self.incident, self._record = Incident(), record
             self._launches += 1
+        self.incident.last = (line.number, line.text)
         if event is None or event.kind in (Kind.FATAL, Kind.UNKNOWN_FORMAT, Kind.ALLREDUCE):
             self.incident.add(line, record)
 

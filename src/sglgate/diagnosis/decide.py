@@ -75,7 +75,8 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         and "ERROR" not in chosen.text
     ):
         confidence = _weaker(confidence)  # a mere log message, and the log does not show an end
-    return Verdict(outcome, chosen.phase, cause, confidence, hit=chosen, hints=hints, note=note)
+    phase = Phase.ARGUMENTS if cause == "bad_flag" and chosen.phase is Phase.START else chosen.phase
+    return Verdict(outcome, phase, cause, confidence, hit=chosen, hints=hints, note=note)
 
 
 def _choose(hits: list[Hit]) -> Hit | None:

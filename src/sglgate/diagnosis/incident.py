@@ -101,6 +101,7 @@ class Incident:
         self.deadly: list[tuple[int, str, str]] = []
         self.late_deadly: deque[tuple[int, str, str]] = deque(maxlen=20)
         self.asked_to_stop_line: int | None = None
+        self.last: tuple[int, str] | None = None
 
     @property
     def hits(self) -> list[Hit]:

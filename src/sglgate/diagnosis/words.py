@@ -18,7 +18,7 @@ from sglgate.redact import redact
 _GIB: Final = 1 << 30
 _WIDTH: Final = 400
 _COLLECT: Final = (
-    "collect the whole log from the first line, the exit code, `dmesg | tail`, `nvidia-smi`, and, for a hang, "
+    "collect the whole log from the first line, the exit code, `dmesg | tail`, `nvidia-smi`, and for a hang "
     "py-spy stacks of all ranks"
 )
 _CAP_FLAG: Final = "--cuda-graph-max-bs, newer: --cuda-graph-max-bs-decode"
@@ -66,8 +66,8 @@ def remedy(
 def _unknown(verdict: Verdict) -> str:
     if verdict.note == "kv_pool_oom":
         return (
-            "the card ran out of memory while the KV pool itself was allocated: it was sized for more than is free. "
-            "Lower --mem-fraction-static, and look for another process on the card"
+            "the card ran out of memory while the KV pool itself was allocated: it was sized for more than "
+            "is free. Lower --mem-fraction-static, and look for another process on the card"
         )
     if verdict.outcome == "cut" and verdict.phase is Phase.DIST_INIT:
         return (
@@ -314,6 +314,8 @@ def evidence(verdict: Verdict, incident: Incident, record: StartupRecord) -> tup
     lines += [(hit.line, hit.text) for hit in verdict.hints if hit.cause == verdict.cause][:1]
     if verdict.hit is None and verdict.cause != "none":
         lines += [(line, text) for line, _, text in incident.deadly[:1]]
+    if verdict.hit is None and verdict.outcome in ("hung", "cut") and incident.last is not None:
+        lines.append(incident.last)
     if verdict.outcome == "ready" and record.ready_line is not None:
         lines.append((record.ready_line, "The server is fired up and ready to roll!"))
     unique = dict(reversed(lines))

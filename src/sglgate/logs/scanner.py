@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Final
 
 from sglgate.logs.lines import Line, clean, find_stamp, split_records
@@ -43,9 +44,9 @@ class LineScanner:
     def __init__(
         self, needles: Iterable[str], on_batches: Callable[[bytes], None] = lambda block: None
     ) -> None:
-        literals = list(needles)
+        literals = tuple(needles)
         self._hit = compile_needles(literals)
-        self._shape_hit = compile_needles("".join(c for c in n if not c.isdigit()) for n in literals)
+        self._shape_hit = compile_needles(_without_digits(literals))
         self._dull: set[bytes] = set()
         self._on_batches = on_batches
         self.bulk_batches = False
@@ -122,6 +123,11 @@ class LineScanner:
             ):
                 self._rank = stamp[0]
                 return
+
+
+@cache
+def _without_digits(literals: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(literal.translate({ord(digit): None for digit in "0123456789"}) for literal in literals)
 
 
 def _shorten(raw: bytes) -> bytes:
