@@ -1,6 +1,5 @@
 """No input makes the diagnosis raise, and none makes it name a cause with confidence for a healthy server."""
 
-
 from __future__ import annotations
 
 import random
@@ -86,3 +85,19 @@ def test_what_carries_the_log_does_not_change_the_cause(path, carrier):
     carried = b"".join(carrier + line for line in data.splitlines(keepends=True))
     plain, other = diagnose_text(data), diagnose_text(carried)
     assert (other.cause, other.phase) == (plain.cause, plain.phase)
+
+
+@pytest.mark.parametrize(
+    "name", ["weights_oom-create", "kernel_arch_unsupported-no-image", "too_few_gpus-0.5.9"]
+)
+def test_an_export_with_the_newest_line_first_is_turned_round(name):
+    data = (CORPUS / "written" / f"{name}.log").read_bytes()
+    lines = [
+        b"ERROR 2026-03-01T09:%02d:%02dZ " % divmod(at, 60) + line
+        for at, line in enumerate(data.splitlines())
+    ]
+    backwards = b"\n".join(reversed(lines))
+    plain, answer = diagnose_text(data), diagnose_text(backwards)
+    assert (answer.cause, answer.phase) == (plain.cause, plain.phase)
+    assert answer.evidence[0].text in backwards.splitlines()[answer.evidence[0].line - 1].decode()
+    assert answer.facts["reversed"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -12,7 +14,8 @@ from sglgate.diagnosis.causes import CAUSES
 from sglgate.diagnosis.context import Context, parse_context
 from sglgate.diagnosis.decide import Verdict, decide
 from sglgate.diagnosis.incident import NEEDLES, Incident
-from sglgate.diagnosis.model import Diagnosis
+from sglgate.diagnosis.model import Diagnosis, EvidenceLine
+from sglgate.diagnosis.reversed import MAX_REVERSED_BYTES, is_reversed, turn
 from sglgate.errors import MisuseError
 from sglgate.logs import Event, Kind, LogReader, StartupRecord
 from sglgate.logs.lines import Line
@@ -101,12 +104,44 @@ def _from_context(verdict: Verdict, context: Context, record: StartupRecord) -> 
 def diagnose_chunks(
     chunks: Iterable[bytes], file: str = "-", context: Context | Mapping[str, Any] | str | None = None
 ) -> Diagnosis:
-    """Diagnose a log that arrives in pieces of any size."""
+    """Diagnose a log that arrives in pieces of any size.
+
+    A log whose newest line comes first is turned round, if it is small enough to be held in memory.
+    """
+    known = context if isinstance(context, Context) else parse_context(context)
+    stream = iter(chunks)
+    head = next(stream, b"")
+    if is_reversed(head):
+        held, complete = _hold(head, stream)
+        if complete:
+            return _diagnose_reversed(held, file, known)
+        head = held
     diagnoser = Diagnoser()
-    for chunk in chunks:
+    for chunk in chain([head], stream):
         diagnoser.feed(chunk)
     diagnoser.close()
-    return diagnoser.diagnosis(file, context if isinstance(context, Context) else parse_context(context))
+    return diagnoser.diagnosis(file, known)
+
+
+def _hold(head: bytes, stream: Iterator[bytes]) -> tuple[bytes, bool]:
+    pieces, size = [head], len(head)
+    for chunk in stream:
+        pieces.append(chunk)
+        size += len(chunk)
+        if size > MAX_REVERSED_BYTES:
+            return b"".join(pieces), False
+    return b"".join(pieces), True
+
+
+def _diagnose_reversed(data: bytes, file: str, context: Context) -> Diagnosis:
+    ordered, lines = turn(data)
+    diagnoser = Diagnoser()
+    diagnoser.feed(ordered)
+    answer = diagnoser.diagnosis(file, context)
+    evidence = tuple(
+        EvidenceLine(lines + 1 - item.line, item.text) if item.line else item for item in answer.evidence
+    )
+    return replace(answer, evidence=evidence, facts={**answer.facts, "reversed": True})
 
 
 def diagnose_text(
