@@ -15,7 +15,7 @@ from sglgate.diagnosis.context import Context, parse_context
 from sglgate.diagnosis.decide import Verdict, decide
 from sglgate.diagnosis.incident import NEEDLES, Incident
 from sglgate.diagnosis.model import Diagnosis, EvidenceLine
-from sglgate.diagnosis.reversed import MAX_REVERSED_BYTES, is_reversed, turn
+from sglgate.diagnosis.order import MAX_REVERSED_BYTES, is_reversed, turn
 from sglgate.errors import MisuseError
 from sglgate.logs import Event, Kind, LogReader, StartupRecord
 from sglgate.logs.lines import Line

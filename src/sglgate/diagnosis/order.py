@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
 
 MAX_REVERSED_BYTES: Final = 64 << 20
@@ -15,7 +16,7 @@ def is_reversed(head: bytes) -> bool:
     """Whether the first time of each line falls far more often than it rises, from line to line."""
     found = [_TIME.search(line[:400]) for line in head[:_SAMPLE_BYTES].split(b"\n")]
     times = [match[0].replace(b"T", b" ") for match in found if match]
-    steps = [(before, after) for before, after in zip(times, times[1:], strict=False) if before != after]
+    steps = [(before, after) for before, after in pairwise(times) if before != after]
     falling = sum(before > after for before, after in steps)
     return len(steps) >= _MINIMUM_STEPS and falling >= 0.9 * len(steps)
 
