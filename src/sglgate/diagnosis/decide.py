@@ -19,6 +19,8 @@ from sglgate.logs import StartupRecord
 
 # A traceback of 8 ranks, some 60 lines each, stands before the line that says that the server died.
 _BEFORE_DEATH_LINES: Final = 600
+# A reader of a pipe gets these when the process at its other end is gone.
+_FOLLOWING: Final = frozenset({"KeyboardInterrupt", "EOFError", "BrokenPipeError", "ConnectionResetError"})
 _OOM_CAUSES: Final = frozenset({"weights_oom", "graph_capture_oom", "runtime_oom", "gpu_memory_held"})
 
 
@@ -101,7 +103,7 @@ def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: l
     """A kill that follows an exception or the parent's own signal is the clean-up, not the host's memory."""
     if hit.signature.name not in ("host_oom_killed.signal", "host_oom_killed.shell"):
         return False
-    if any(failure.line < hit.line and failure.type not in ("KeyboardInterrupt",) for failure in failures):
+    if any(failure.line < hit.line and failure.type not in _FOLLOWING for failure in failures):
         return True
     return any(
         line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly
@@ -156,7 +158,7 @@ def _without_cause(
     if failures or deadly or (context.exit_code not in (None, 0) and not context.hanging):
         failure = min(
             failures,
-            key=lambda item: (item.type in ("EOFError", "KeyboardInterrupt"), item.line),
+            key=lambda item: (item.type in _FOLLOWING, item.line),
             default=None,
         )
         phase = failure.phase if failure else from_marks(record, deadly[0][1] if deadly else "")

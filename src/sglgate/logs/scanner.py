@@ -24,7 +24,7 @@ _MAX_SHAPES: Final = 1 << 14
 _LOOK_BACK_LINES: Final = 400
 _LOOK_BACK_BYTES: Final = 1 << 14
 _DIGITS: Final = b"0123456789"
-_STAMP_START: Final = re.compile(rb"\[(?:\d{4}-|\d\d:\d\d:|(?:DP|PP|TP|EP)\d)")
+_STAMP_START: Final = re.compile(rb"\[(?:\d{4}-|\d\d-\d\d |\d\d:\d\d:|(?:DP|PP|TP|EP)\d)")
 _BATCH: Final = b" batch, #"
 # What users sent and got stands in these lines, and may well read like an error message.
 _REQUEST: Final = (b"Receive: obj=", b"Finish: obj=", b"Receive: request", b"Finish: request")
