@@ -31,9 +31,12 @@ _ASSIGNED: Final = re.compile(
     r"(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s,;&)}\]'\"]+)",
     re.IGNORECASE,
 )
-_OPTION: Final = re.compile(r"(?P<head>(?<!\S)--(?P<name>" + _NAME + r")\s+)(?P<value>'[^']*'|\"[^\"]*\"|(?!-)\S+)", re.IGNORECASE)
+_OPTION: Final = re.compile(
+    r"(?P<head>(?<!\S)--(?P<name>" + _NAME + r")\s+)(?P<value>'[^']*'|\"[^\"]*\"|(?!-)\S+)", re.IGNORECASE
+)
 _HEADER: Final = re.compile(
-    r"(?P<head>\b(?:proxy-)?authorization\b['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic|token|digest)\s+)?)(?P<value>[^\s'\",;]+)", re.IGNORECASE
+    r"(?P<head>\b(?:proxy-)?authorization\b['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic|token|digest)\s+)?)(?P<value>[^\s'\",;]+)",
+    re.IGNORECASE,
 )
 _BEARER: Final = re.compile(r"(?P<head>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
 _COOKIE: Final = re.compile(r"(?P<head>\b(?:set-)?cookie['\"]?\s*:\s*)(?P<value>[^\r\n]+)", re.IGNORECASE)
@@ -62,8 +65,6 @@ def _hide_value(match: re.Match[str]) -> str:
     if value == HIDDEN or _HARMLESS_NAME.match(match["name"].lstrip("-")) or _HARMLESS_VALUE.match(value):
         return match[0]
     return match["head"] + HIDDEN
-
-
 
 
 def redact_data(value: Any, name: str = "") -> Any:

@@ -1,4 +1,4 @@
-"""What is known beside the log: how the process ended, whether it still lived, the kernel's log, who holds the cards."""
+"""What is known beside the log: how the process ended, whether it lived, dmesg, who holds the cards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from typing import Any, Final
 
 from sglgate.errors import MisuseError
 
-_HANGING: Final = re.compile(r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b")
-_NVIDIA_SMI: Final = re.compile(r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB")
+_HANGING: Final = re.compile(
+    r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b"
+)
+_NVIDIA_SMI: Final = re.compile(
+    r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Context:
 
 
 def parse_context(context: Mapping[str, Any] | str | None) -> Context:
-    """A context from a mapping (keys of :class:`Context`, ``dmesg``, ``gpu_processes``), JSON text, or free text."""
+    """A context from a mapping (the keys of :class:`Context`, ``gpu_processes``), JSON text, or free text."""
     if context is None:
         return Context()
     if isinstance(context, str):
@@ -105,7 +109,11 @@ def _boolean(known: Mapping[str, Any], key: str) -> bool | None:
 def _holder(item: Any) -> Holder:
     if not isinstance(item, Mapping) or not isinstance(item.get("pid"), int):
         raise MisuseError(
-            "not a process", file="context", key="gpu_processes", value=item, expected='{"pid": 1, "gib": 2.5, "name": "python"}'
+            "not a process",
+            file="context",
+            key="gpu_processes",
+            value=item,
+            expected='{"pid": 1, "gib": 2.5, "name": "python"}',
         )
     gib = item.get("gib", item.get("used_gib", 0.0))
     return Holder(item["pid"], float(gib), str(item.get("name", "")), item.get("gpu"))
@@ -113,5 +121,6 @@ def _holder(item: Any) -> Holder:
 
 def _from_nvidia_smi(text: str) -> tuple[Holder, ...]:
     return tuple(
-        Holder(int(m["pid"]), int(m["mib"]) / 1024, m["name"], int(m["gpu"])) for m in _NVIDIA_SMI.finditer(text)
+        Holder(int(m["pid"]), int(m["mib"]) / 1024, m["name"], int(m["gpu"]))
+        for m in _NVIDIA_SMI.finditer(text)
     )

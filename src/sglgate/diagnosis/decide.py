@@ -1,8 +1,8 @@
 """What an incident means: pure functions from hits, failures and marks to one cause.
 
-The order of judgement: did it serve and go on serving; which hits belong to the end and were not survived; the lowest
-grade among these; the earliest line of that grade. The cause is thus the first thing that would have to change, and what
-other ranks print afterwards does not count.
+The order of judgement: did it serve and go on serving; which hits belong to the end and were not survived;
+the lowest grade among these; the earliest line of that grade. The cause is thus the first thing that would
+have to change, and what other ranks print afterwards does not count.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from sglgate.logs import StartupRecord
 
 # A traceback of 8 ranks, some 60 lines each, stands before the line that says that the server died.
 _BEFORE_DEATH_LINES: Final = 600
+# A reader of a pipe gets these when the process at its other end is gone.
+_FOLLOWING: Final = frozenset({"KeyboardInterrupt", "EOFError", "BrokenPipeError", "ConnectionResetError"})
 _OOM_CAUSES: Final = frozenset({"weights_oom", "graph_capture_oom", "runtime_oom", "gpu_memory_held"})
 
 
@@ -66,14 +68,26 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         return _without_cause(incident, record, context, deadly, failures, hints)
     cause, confidence, note = _refine(chosen, real, hints, record)
     outcome: Outcome = "hung" if cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
-    if record.ready_line is None and not deadly and not failures and not chosen.exception and chosen.stamped and "ERROR" not in chosen.text:
+    if (
+        record.ready_line is None
+        and not deadly
+        and not failures
+        and not chosen.exception
+        and chosen.stamped
+        and "ERROR" not in chosen.text
+    ):
         confidence = _weaker(confidence)  # a mere log message, and the log does not show an end
-    return Verdict(outcome, chosen.phase, cause, confidence, hit=chosen, hints=hints, note=note)
+    phase = Phase.ARGUMENTS if cause == "bad_flag" and chosen.phase is Phase.START else chosen.phase
+    return Verdict(outcome, phase, cause, confidence, hit=chosen, hints=hints, note=note)
 
 
 def _choose(hits: list[Hit]) -> Hit | None:
     able = [hit for hit in hits if hit.grade < Grade.CASCADE]
-    return min(able, key=lambda hit: (hit.grade, not hit.exception, hit.line, hit.signature.confidence != "certain"), default=None)
+    return min(
+        able,
+        key=lambda hit: (hit.grade, not hit.exception, hit.line, hit.signature.confidence != "certain"),
+        default=None,
+    )
 
 
 def _survived(hit: Hit, record: StartupRecord) -> bool:
@@ -89,12 +103,16 @@ def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: l
     """A kill that follows an exception or the parent's own signal is the clean-up, not the host's memory."""
     if hit.signature.name not in ("host_oom_killed.signal", "host_oom_killed.shell"):
         return False
-    if any(failure.line < hit.line and failure.type not in ("KeyboardInterrupt",) for failure in failures):
+    if any(failure.line < hit.line and failure.type not in _FOLLOWING for failure in failures):
         return True
-    return any(line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly)
+    return any(
+        line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly
+    )
 
 
-def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord) -> tuple[str, Confidence, str]:
+def _refine(
+    chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord
+) -> tuple[str, Confidence, str]:
     """Cases in which the wording alone misleads."""
     cause, confidence = chosen.cause, chosen.signature.confidence
     if cause in _OOM_CAUSES and chosen.signature.name != "gpu_memory_held.unbalanced":
@@ -104,7 +122,9 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
             return "gpu_memory_held", "likely", "foreign_processes"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
         return "engine_bug", "likely", "unbalanced_at_draft"
-    if cause == "kv_budget_exhausted" and any(h.signature.name == "gpu_memory_held.unbalanced" for h in hints):
+    if cause == "kv_budget_exhausted" and any(
+        h.signature.name == "gpu_memory_held.unbalanced" for h in hints
+    ):
         return "gpu_memory_held", "likely", "unbalanced_before"
     rivals = [
         hit
@@ -121,7 +141,9 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
 
 def _draft_starting(hit: Hit, record: StartupRecord) -> bool:
     own = record.ranks.get(hit.rank)
-    return own is not None and any(load.end_line is not None and load.end_line < hit.line for load in own.weights)
+    return own is not None and any(
+        load.end_line is not None and load.end_line < hit.line for load in own.weights
+    )
 
 
 def _without_cause(
@@ -134,7 +156,11 @@ def _without_cause(
 ) -> Verdict:
     """Nothing names a cause: a failure that the rules do not know, a hang, or a log that just ends."""
     if failures or deadly or (context.exit_code not in (None, 0) and not context.hanging):
-        failure = min(failures, key=lambda item: (item.type in ("EOFError", "KeyboardInterrupt"), item.line), default=None)
+        failure = min(
+            failures,
+            key=lambda item: (item.type in _FOLLOWING, item.line),
+            default=None,
+        )
         phase = failure.phase if failure else from_marks(record, deadly[0][1] if deadly else "")
         if context.exit_code in (-9, 137) and not failures:
             return Verdict("failed", phase, "host_oom_killed", "likely", note="exit_code")

@@ -34,7 +34,18 @@ _HARMLESS: Final = re.compile(
 NEEDLES: Final = tuple(
     dict.fromkeys(
         [needle for signature in SIGNATURES for needle in signature.needles]
-        + ["Error", "Exception", "SIGTERM received", "Shutting down", "KeyboardInterrupt", "Gracefully exiting", 'File "', "Traceback (most recent", "OutOfResources", "failed with exit"]
+        + [
+            "Error",
+            "Exception",
+            "SIGTERM received",
+            "Shutting down",
+            "KeyboardInterrupt",
+            "Gracefully exiting",
+            'File "',
+            "Traceback (most recent",
+            "OutOfResources",
+            "failed with exit",
+        ]
     )
 )
 
@@ -47,7 +58,9 @@ _DEADLY: Final = re.compile(
 )
 _NEVER: Final = re.compile(r"exit code:? (?:0|-15|-2)\b")
 # After one of these the end was asked for: what dies then was meant to.
-_ASKED_TO_STOP: Final = re.compile(r"SIGTERM received|^(?:INFO: +)?Shutting down$|^KeyboardInterrupt$|Gracefully exiting")
+_ASKED_TO_STOP: Final = re.compile(
+    r"SIGTERM received|^(?:INFO: +)?Shutting down$|^KeyboardInterrupt$|Gracefully exiting"
+)
 
 
 @dataclass(slots=True)
@@ -88,6 +101,7 @@ class Incident:
         self.deadly: list[tuple[int, str, str]] = []
         self.late_deadly: deque[tuple[int, str, str]] = deque(maxlen=20)
         self.asked_to_stop_line: int | None = None
+        self.last: tuple[int, str] | None = None
 
     @property
     def hits(self) -> list[Hit]:
@@ -119,12 +133,23 @@ class Incident:
             state.in_message = True
             state.frames = []
             phase = phases.from_frames(list(state.message_frames)) or phases.from_marks(record, rank)
-            self._failure(Failure(line.number, rank, exception["type"], exception["message"] or "", state.message_frames, phase))
+            self._failure(
+                Failure(
+                    line.number,
+                    rank,
+                    exception["type"],
+                    exception["message"] or "",
+                    state.message_frames,
+                    phase,
+                )
+            )
         quoted = not line.stamped and bool(state.frames)  # the source line of a frame, such as a bare assert
         raised = bool(exception) or state.in_message or quoted
         self._match(line, rank, text.strip(), state, raised, record)
 
-    def _match(self, line: Line, rank: str, text: str, state: _RankState, raised: bool, record: StartupRecord) -> None:
+    def _match(
+        self, line: Line, rank: str, text: str, state: _RankState, raised: bool, record: StartupRecord
+    ) -> None:
         if not raised and _HARMLESS.search(text):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
@@ -159,6 +184,7 @@ class Incident:
         if _DEADLY.search(text) and not _NEVER.search(text):
             entry = (line.number, rank, text[:500])
             (self.deadly if len(self.deadly) < 100 else self.late_deadly).append(entry)
+
 
 def _short(path: str) -> str:
     """The path from the package on, so that patterns need not know where a Python is installed."""

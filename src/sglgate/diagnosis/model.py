@@ -27,11 +27,13 @@ class Phase(StrEnum):
 
 
 class Grade(IntEnum):
-    """How much a signature says about what has to change. The lowest grade of an incident decides, then the earliest line.
+    """How much a signature says about what has to change. The lowest grade of an incident decides, then the
+    earliest line.
 
-    ROOT names the cause by itself. SYMPTOM names it unless a root stands in the same launch. WEAK may well follow from
-    another rank (NCCL, a signal) or is told by an exception's type and place alone. CASCADE follows from a failure
-    elsewhere and names nothing. HINT is no failure, but shifts the reading of one (a warning, a setting).
+    ROOT names the cause by itself. SYMPTOM names it unless a root stands in the same launch. WEAK may well
+    follow from another rank (NCCL, a signal) or is told by an exception's type and place alone. CASCADE
+    follows from a failure elsewhere and names nothing. HINT is no failure, but shifts the reading of one (a
+    warning, a setting).
     """
 
     ROOT = 1

@@ -22,7 +22,7 @@ _WORTH_NAMING_GIB: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class OomFigures:
-    """Sizes in GiB as torch prints them; None where the message has none. ``others`` are (pid, GiB) of foreign processes."""
+    """Sizes in GiB as torch prints them, None where it prints none; ``others`` are foreign (pid, GiB)."""
 
     tried_gib: float | None
     free_gib: float | None
@@ -41,8 +41,8 @@ class OomFigures:
 def parse_oom(text: str) -> OomFigures:
     """Read torch's message.
 
-    In a container torch does not know its own pid in the driver's numbering and lists itself as another ``Process``; the
-    entry that fits what torch has allocated and reserved is then taken for this process.
+    In a container torch does not know its own pid in the driver's numbering and lists itself as another
+    ``Process``; the entry that fits what torch has allocated and reserved is then taken for this process.
     """
     allocated = (_size(_ALLOCATED, text) or 0.0) + (_size(_RESERVED, text) or 0.0)
     own = _size(_THIS, text)

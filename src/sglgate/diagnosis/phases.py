@@ -64,9 +64,11 @@ def from_marks(record: StartupRecord, rank: str) -> Phase:
         return _MARKS[own.marks[-1].name]
     if record.http_up_line is not None:
         return Phase.WARMUP
-    furthest = max((r.marks[-1].line, r.marks[-1].name) for r in record.ranks.values() if r.marks) if any(
-        r.marks for r in record.ranks.values()
-    ) else None
+    furthest = (
+        max((r.marks[-1].line, r.marks[-1].name) for r in record.ranks.values() if r.marks)
+        if any(r.marks for r in record.ranks.values())
+        else None
+    )
     if furthest is not None:
         return _MARKS[furthest[1]]
     return Phase.CONFIG if record.server_args is not None else Phase.START

@@ -18,8 +18,10 @@ from sglgate.redact import redact
 _GIB: Final = 1 << 30
 _WIDTH: Final = 400
 _COLLECT: Final = (
-    "collect the whole log from the first line, the exit code, `dmesg | tail`, `nvidia-smi`, and, for a hang, py-spy stacks of all ranks"
+    "collect the whole log from the first line, the exit code, `dmesg | tail`, `nvidia-smi`, and for a hang "
+    "py-spy stacks of all ranks"
 )
+_CAP_FLAG: Final = "--cuda-graph-max-bs, newer: --cuda-graph-max-bs-decode"
 
 
 def remedy(
@@ -31,7 +33,9 @@ def remedy(
     if verdict.cause == "unknown":
         return _unknown(verdict), "do not change flags at random: first make the failure say more", {}
     cause = CAUSES[verdict.cause]
-    signature = verdict.hit.signature if verdict.hit is not None and verdict.hit.cause == verdict.cause else None
+    signature = (
+        verdict.hit.signature if verdict.hit is not None and verdict.hit.cause == verdict.cause else None
+    )
     change = (signature.remedy if signature else "") or cause.remedy
     avoid = (signature.avoid if signature else "") or cause.avoid
     figures: dict[str, Any] = {}
@@ -43,35 +47,48 @@ def remedy(
         change, figures = _held(verdict, context, change)
     elif verdict.cause in ("weights_oom", "runtime_oom") and verdict.hit is not None:
         figures = _oom_figures(verdict.hit.text)
-    elif verdict.cause == "kernel_resource_limit" and verdict.hit is not None and "required" in verdict.hit.facts:
+    elif (
+        verdict.cause == "kernel_resource_limit"
+        and verdict.hit is not None
+        and "required" in verdict.hit.facts
+    ):
         facts = verdict.hit.facts
         figures = {"required_bytes": int(facts["required"]), "limit_bytes": int(facts["limit"])}
         change = f"{change} (needs {facts['required']} of {facts['resource']}, the card has {facts['limit']})"
     elif verdict.note == "unbalanced_at_draft":
-        change = "the check compares free memory again when the draft starts, after the target's weights: " + change
+        change = (
+            "the check compares free memory again when the draft starts, after the target's weights: "
+            + change
+        )
     return change, avoid, figures
 
 
 def _unknown(verdict: Verdict) -> str:
     if verdict.note == "kv_pool_oom":
         return (
-            "the card ran out of memory while the KV pool itself was allocated: the pool was sized for more than is free. "
-            "Lower --mem-fraction-static, and look for another process on the card"
+            "the card ran out of memory while the KV pool itself was allocated: it was sized for more than "
+            "is free. Lower --mem-fraction-static, and look for another process on the card"
         )
     if verdict.outcome == "cut" and verdict.phase is Phase.DIST_INIT:
-        return f"if the server still lived when the log ended, try NCCL_P2P_DISABLE=1 (peer-to-peer over PCIe hangs silently); {_COLLECT}"
+        return (
+            "if the server still lived when the log ended, try NCCL_P2P_DISABLE=1 "
+            f"(peer-to-peer over PCIe hangs silently); {_COLLECT}"
+        )
     return _COLLECT
 
 
 def _kv_budget(
-    verdict: Verdict, incident: Incident, record: StartupRecord, context: Context, change: str) -> tuple[str, dict[str, Any]]:
-    """The smallest fraction that leaves a positive pool, and one request of the context length where the cell is known.
+    verdict: Verdict, incident: Incident, record: StartupRecord, context: Context, change: str
+) -> tuple[str, dict[str, Any]]:
+    """The smallest fraction that leaves a pool, and one request of the context length if the cell is known.
 
     rest = available - pre * (1 - f) has to hold tokens * cell bytes; see docs/diagnose.md.
     """
     facts = verdict.hit.facts if verdict.hit else {}
     figures: dict[str, Any] = {}
-    current = _fraction(facts.get("mem_fraction_static")) or _fraction((record.server_args or {}).get("mem_fraction_static"))
+    current = _fraction(facts.get("mem_fraction_static")) or _fraction(
+        (record.server_args or {}).get("mem_fraction_static")
+    )
     printed = _fraction(facts.get("minimum_fraction"))
     pre, available = _pre_and_available(record, verdict.hit.rank if verdict.hit else "")
     if current is not None:
@@ -102,12 +119,19 @@ def _kv_budget(
             "Use more tensor parallelism or a quantised model, or free the card of other processes"
         ), figures
     if "fraction_for_one_request" in figures:
-        return f"raise --mem-fraction-static to at least {needed:.3f} (one request of {context_len} tokens); {_without_raise(change)}", figures
+        return (
+            f"raise --mem-fraction-static to at least {needed:.3f} (one request of {context_len} tokens); "
+            f"{_without_raise(change)}",
+            figures,
+        )
     text = f"raise --mem-fraction-static above {minimum:.4f} (at this value the pool is still empty"
     if (advised := _fraction(facts.get("advised_fraction"))) is not None:
         figures["advised_fraction"] = advised
         text += f"; SGLang advises {advised:.3f}, which may still not hold one request"
-    return f"{text}; add the KV cache of one request of the context length); {_without_raise(change)}", figures
+    return (
+        f"{text}; add the KV cache of one request of the context length); {_without_raise(change)}",
+        figures,
+    )
 
 
 def _without_raise(change: str) -> str:
@@ -129,7 +153,7 @@ def _pre_and_available(record: StartupRecord, rank: str) -> tuple[float | None, 
 def _cell_bytes(
     incident: Incident, context: Context, pre: float | None, available: float | None, fraction: float | None
 ) -> int | None:
-    """Bytes of one token: given, or from the (negative) token count that SGLang profiled for a budget that we know."""
+    """Bytes of one token: given, or from the negative token count that SGLang profiled for a known budget."""
     if context.kv_bytes_per_token:
         return context.kv_bytes_per_token
     profiled = [int(hit.facts["profiled_tokens"]) for hit in incident.hits if "profiled_tokens" in hit.facts]
@@ -172,11 +196,11 @@ def _graph_capture(verdict: Verdict, record: StartupRecord, change: str) -> tupl
             cap = max(smaller) if smaller else capture.last_size // 2
             if cap > 0:
                 figures["cap_batch_size"] = cap
-                parts.append(f"it failed at size {capture.last_size}: cap the sizes at {cap} (--cuda-graph-max-bs, newer: --cuda-graph-max-bs-decode)")
+                parts.append(f"it failed at size {capture.last_size}: cap the sizes at {cap} ({_CAP_FLAG})")
         elif capture.batch_sizes:
             largest = max(capture.batch_sizes)
             figures["largest_batch_size"] = largest
-            parts.append(f"batch sizes went up to {largest}: cap them lower (--cuda-graph-max-bs, newer: --cuda-graph-max-bs-decode)")
+            parts.append(f"batch sizes went up to {largest}: cap them lower ({_CAP_FLAG})")
         if capture.begin_avail_gib is not None:
             figures["avail_at_begin_gib"] = capture.begin_avail_gib
     fraction = _fraction((record.server_args or {}).get("mem_fraction_static"))
@@ -187,9 +211,11 @@ def _graph_capture(verdict: Verdict, record: StartupRecord, change: str) -> tupl
 
 
 def _unfinished(record: StartupRecord, rank: str) -> GraphCapture | None:
-    """The capture that ``rank`` was in; the size it had reached is drawn by rank 0 alone and borrowed from there."""
+    """The capture that ``rank`` was in; the size it had reached is drawn by rank 0 alone."""
     ranks: list[RankRecord] = [record.ranks[rank]] if rank in record.ranks else []
-    running = [r.graphs[-1] for r in (*ranks, *record.ranks.values()) if r.graphs and r.graphs[-1].end_line is None]
+    running = [
+        r.graphs[-1] for r in (*ranks, *record.ranks.values()) if r.graphs and r.graphs[-1].end_line is None
+    ]
     if not running:
         return None
     own = replace(running[0])
@@ -214,7 +240,9 @@ def _held(verdict: Verdict, context: Context, change: str) -> tuple[str, dict[st
             named.append(f"the fullest card has {gap:.2f} GiB less free than this one")
     if context.holders:
         figures["holders"] = [{"pid": h.pid, "gib": round(h.gib, 2), "name": h.name} for h in context.holders]
-        named = [f"process {h.pid} {h.name} holds {h.gib:.2f} GiB".replace("  ", " ") for h in context.holders]
+        named = [
+            f"process {h.pid} {h.name} holds {h.gib:.2f} GiB".replace("  ", " ") for h in context.holders
+        ]
     if not figures.get("holders"):
         figures.pop("holders", None)
     return (f"{'; '.join(named)}: {change}" if named else change), figures
@@ -224,14 +252,21 @@ def facts(verdict: Verdict, incident: Incident, record: StartupRecord, launches:
     """What a reader may want beside the cause; only what the log says."""
     found: dict[str, Any] = {"lines": record.lines}
     arguments = record.server_args or {}
-    for key in ("model_path", "tp_size", "mem_fraction_static", "speculative_algorithm", "attention_backend", "quantization"):
+    for key in (
+        "model_path",
+        "tp_size",
+        "mem_fraction_static",
+        "speculative_algorithm",
+        "attention_backend",
+        "quantization",
+    ):
         if arguments.get(key) is not None:
             found[key] = redact(str(arguments[key])) if isinstance(arguments[key], str) else arguments[key]
     if record.sglang_version:
         found["sglang_version"] = record.sglang_version
     if verdict.hit is not None:
         found["signature"] = verdict.hit.signature.name
-        # An unstamped line that is no exception (the kernel's, NCCL's) belongs to whoever printed it, which nobody knows.
+        # Nobody knows which rank printed an unstamped line that is no exception (the kernel's, NCCL's).
         if verdict.hit.rank and (verdict.hit.exception or verdict.hit.stamped):
             found["rank"] = verdict.hit.rank
         found.update({key: _number_or_text(value) for key, value in verdict.hit.facts.items()})
@@ -246,7 +281,8 @@ def facts(verdict: Verdict, incident: Incident, record: StartupRecord, launches:
         found["launches_in_log"] = launches
     if record.unknown_formats:
         found["unknown_formats"] = [
-            {"line": item.line, "format": item.kind, "text": redact(item.text[:200])} for item in record.unknown_formats[:5]
+            {"line": item.line, "format": item.kind, "text": redact(item.text[:200])}
+            for item in record.unknown_formats[:5]
         ]
     if record.summaries:
         found["max_total_num_tokens"] = record.summaries[0].max_total_num_tokens
@@ -269,11 +305,17 @@ def evidence(verdict: Verdict, incident: Incident, record: StartupRecord) -> tup
         lines.append((verdict.hit.line, verdict.hit.text))
         lines += [(hit.line, hit.text) for hit in incident.hits if hit.cause == verdict.cause][:3]
     if verdict.failure is not None:
-        text = f"{verdict.failure.type}: {verdict.failure.message}" if verdict.failure.message else verdict.failure.type
+        text = (
+            f"{verdict.failure.type}: {verdict.failure.message}"
+            if verdict.failure.message
+            else verdict.failure.type
+        )
         lines.append((verdict.failure.line, text))
     lines += [(hit.line, hit.text) for hit in verdict.hints if hit.cause == verdict.cause][:1]
     if verdict.hit is None and verdict.cause != "none":
         lines += [(line, text) for line, _, text in incident.deadly[:1]]
+    if verdict.hit is None and verdict.outcome in ("hung", "cut") and incident.last is not None:
+        lines.append(incident.last)
     if verdict.outcome == "ready" and record.ready_line is not None:
         lines.append((record.ready_line, "The server is fired up and ready to roll!"))
     unique = dict(reversed(lines))

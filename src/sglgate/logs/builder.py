@@ -39,6 +39,10 @@ _MARKS: Final = {
     Kind.READY: "ready",
 }
 
+_RATES: Final = re.compile(rb"gen throughput \(token/s\): (\d+\.\d+|nan|inf)")
+# Not "block accept len", which some speculative modes print behind it.
+_ACCEPTED: Final = re.compile(rb", accept len: (\d+\.\d+)")
+
 T = TypeVar("T")
 
 
@@ -83,13 +87,21 @@ class RecordBuilder:
         if handler := self._handlers.get(event.kind):
             handler(event, rank)
 
-    def add_batch(self, match: re.Match[bytes]) -> None:
-        """Count one batch line by its match of ``formats.BATCH``."""
-        prefill, accept_len, tok_per_s = match.groups()
-        if prefill:
-            self.record.batches.prefill += 1
-        else:
-            self._count_decode(float(tok_per_s), float(accept_len) if accept_len else None)
+    def add_batches(self, block: bytes) -> None:
+        """Count the batch lines of a block, all at once, for there are millions of them."""
+        batches = self.record.batches
+        batches.prefill += block.count(b"Prefill batch, #")
+        rates = [float(rate) for rate in _RATES.findall(block)]
+        lengths = [float(length) for length in _ACCEPTED.findall(block)] if b", accept len: " in block else []
+        batches.decode += len(rates)
+        batches.unparsed += block.count(b"Decode batch, #") - len(rates)
+        if rates:
+            batches.last_gen_tok_per_s = rates[-1]
+            batches.max_gen_tok_per_s = max([*rates, batches.max_gen_tok_per_s or 0.0])
+        if lengths:
+            batches.last_accept_len = lengths[-1]
+            batches.accept_len_sum += sum(lengths)
+            batches.accept_len_count += len(lengths)
 
     def _rank(self, name: str) -> RankRecord:
         ranks = self.record.ranks

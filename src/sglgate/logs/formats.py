@@ -328,10 +328,6 @@ PREFILL: Final = re.compile(
     rb"Prefill batch(?: \[\d+\])?[,.] #new-seq: (?P<new_seq>\d+), #new-token: (?P<new_tokens>\d+), "
     rb"#cached-token: (?P<cached_tokens>\d+)"
 )
-BATCH: Final = re.compile(
-    rb"(?:(?P<p>Prefill)|Decode) batch(?(p)|[^\n]*?(?:accept len: (?P<a>[\d.]+), [^\n]*?)?\(token/s\): (?P<t>[\d.]+|nan|inf))"
-)
-
 FATAL_CORES: Final[tuple[str, ...]] = (
     "Traceback (most recent call last)",
     "hit an exception",

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _STAMP = re.compile(
-    r"\[(?P<time>(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<ranks>(?: [A-Z][A-Z_]*\d+)*)\] ?"
+    r"\[(?P<time>(?:(?:\d{4}-)?\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<ranks>(?: [A-Z][A-Z_]*\d+)*)\] ?"
     r"|\[(?P<only>(?:(?:DP|PP|TP|EP)\d+ ?)+)\] ?"
 )
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]|\x1b\][^\x07]*\x07")
 _BAR = re.compile(r"\d%[^|]{0,20}\|")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_LEVEL = r"(?:ERROR|WARNING|INFO|DEBUG|DEFAULT|CRITICAL|NOTICE)"
 _CARRIER = re.compile(
     r"^(?:"
     r"[\w./-]{1,80}\s*\|\s"  # docker compose: name-1  |
@@ -27,6 +28,9 @@ _CARRIER = re.compile(
     + _ISO
     + r")\s\S{1,80}\s[\w.@/-]{1,60}(?:\[\d+\])?:\s"  # journalctl
     r"|" + _ISO + r"\s(?:stdout|stderr)\s[FP]\s"  # Kubernetes CRI
+    r"|" + _LEVEL + r"\s+" + _ISO + r"\s"  # a cloud's log export
+    r"|" + _ISO + r"\s-\s[\w.]{1,60}\s-\s" + _LEVEL + r"\s-\s"  # another program that logs our output
+    r"|" + _LEVEL + r"\s\d\d-\d\d\s\d\d:\d\d:\d\d\s\[?[\w.]+:\d+\]\s"
     r"|\[pod/[^\]]{1,160}\]\s"  # kubectl logs --prefix
     r"|\(\w[\w.:]* pid=\d+(?:, ip=[\d.]+)?\)\s"  # Ray
     r"|" + _ISO + r"\s(?!-)"  # docker --timestamps, kubectl --timestamps

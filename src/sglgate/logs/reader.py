@@ -16,7 +16,6 @@ from typing import Any, Final
 from sglgate.logs.args import parse_server_args
 from sglgate.logs.builder import RecordBuilder
 from sglgate.logs.formats import (
-    BATCH,
     DECODE,
     DECODE_CORE,
     FATAL_CORES,
@@ -73,7 +72,7 @@ class LogReader:
         cores = [core for entry in FORMATS for core in entry.core]
         self._builder = RecordBuilder()
         self._scanner = LineScanner(
-            [*cores, *FATAL_CORES, *extra_needles, DECODE_CORE, PREFILL_CORE], self._builder.add_batch
+            [*cores, *FATAL_CORES, *extra_needles, DECODE_CORE, PREFILL_CORE], self._builder.add_batches
         )
         self._batch_events = batch_events
 
@@ -106,7 +105,9 @@ class LogReader:
         if event is not None:
             self._builder.add(event)
             if event.kind in (Kind.DECODE_BATCH, Kind.PREFILL_BATCH) and not self._batch_events:
-                self._scanner.bulk = BATCH  # the first batch line is seen; from here on they are only counted
+                self._scanner.bulk_batches = (
+                    True  # the first batch line is seen; from here on they are only counted
+                )
         return event
 
 

@@ -1,4 +1,4 @@
-"""The causes, as data. To add one wording: one ``sig(...)`` line here and one log in tests/diagnosis/corpus."""
+"""The causes, as data. To add a wording: one ``sig(...)`` here and one log in tests/diagnosis/corpus."""
 
 from __future__ import annotations
 

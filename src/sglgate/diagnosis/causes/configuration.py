@@ -10,6 +10,7 @@ from sglgate.diagnosis.model import Cause, Grade, Phase, sig
 
 _ARGS: Final = r"server_args\.py|arg_groups/|check_server_args|prepare_server_args|launch_server\.py:parse"
 
+# fmt: off
 CAUSES: Final = (
     Cause(
         "bad_flag",
@@ -95,6 +96,7 @@ CAUSES: Final = (
             sig("quant_mismatch.scheme", "No compressed-tensors compatible scheme was found", "compressed-tensors", pattern=r"(?i)no compressed-tensors|compressed-tensors.*(?:not supported|unsupported|invalid)"),
             sig("quant_mismatch.parameter", "KeyError", pattern=r"^KeyError: '[\w.]*(?:scale|qweight|qzeros|g_idx|absmax|zero_point|weight_packed|quant_state)[\w.]*'", confidence="likely"),
             sig("quant_mismatch.attribute", "has no attribute", pattern=r"has no attribute '(?:weight_scale\w*|qweight|w\d+_weight_scale\w*|input_scale|weight_packed|w13_weight\w*|w2_weight\w*)'", confidence="likely"),
+            sig("quant_mismatch.loaded_shape", "assert param", "Attempted to load weight", pattern=r"assert param\S*\.(?:shape|size\(\)).*loaded_weight|Attempted to load weight", grade=Grade.SYMPTOM, confidence="likely"),
             sig("quant_mismatch.loader_frames", "Error", pattern=r"^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError|KeyError|AttributeError|TypeError|RuntimeError)\b", frames=r"layers/quantization/\S+(?::(?!apply|forward)\w+)? ?(?:\S+ ?){0,2}$", unless=r"(?i)divisible|out of memory|CUDA error|illegal|capability|\bsm[_ ]?\d|out of resource|No module|import", phases=(Phase.WEIGHTS, Phase.CONFIG, Phase.START), grade=Grade.SYMPTOM, confidence="likely"),
             sig("quant_mismatch.not_supported", "uantiz", pattern=r"(?i)^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError|RuntimeError)\b.*quantiz\w*.*(?:not supported|unsupported|does not support|not support|mismatch|must be|expected)", unless=r"(?i)divisible|capability|\bsm[_ ]?\d", confidence="likely"),
         ),
@@ -131,7 +133,8 @@ CAUSES: Final = (
         "install the versions that this SGLang release pins, in a fresh environment",
         "",
         (
-            sig("dependency_mismatch.import_name", "cannot import name"),
+            sig("dependency_mismatch.import_name", "cannot import name", unless=r"sgl_kernel|flashinfer|deep_gemm"),
+            sig("dependency_mismatch.kernel_name", "cannot import name", pattern=r"sgl_kernel|flashinfer|deep_gemm", confidence="likely"),
             sig("dependency_mismatch.no_module", "No module named", pattern=r"No module named '?(?P<module>[\w.]+)", unless=r"common_ops|'ninja'|libcuda"),
             sig("dependency_mismatch.version", "PackageNotFoundError", "VersionConflict", "DistributionNotFound", "No package metadata was found", "which is less than the minimum required version", "minimum required version"),
             sig("dependency_mismatch.requires", "Error", "Exception", raised=True, pattern=r"^(?:\w+\.)*(?:ImportError|Exception|RuntimeError|PackageNotFoundError|AssertionError)\b.*\b(?:[\w-]+(?:[<>=]=?[\d.]+)|install|pip)\b.* is required|is required .*but found", confidence="likely"),

@@ -8,6 +8,7 @@ from typing import Final
 
 from sglgate.diagnosis.model import Cause, Grade, sig
 
+# fmt: off
 CAUSES: Final = (
     Cause(
         "nccl_error",
@@ -21,6 +22,7 @@ CAUSES: Final = (
             sig("nccl_error.remote", "ncclRemoteError", "remote process exited", grade=Grade.CASCADE, confidence="likely"),
             sig("nccl_error.store", "TCPStore", pattern=r"(?i)TCPStore.*(?:timeout|timed out|connection|broken|closed|failed|recvValue|sendBytes)|recvValue failed|Failed to recv|wait timeout", grade=Grade.CASCADE, confidence="likely"),
             sig("nccl_error.gloo", "gloo", pattern=r"(?i)gloo.*(?:connection closed by peer|connection reset|timed out|connect)", grade=Grade.CASCADE, confidence="likely"),
+            sig("nccl_error.other_ranks", "but there are other ranks that didn't finish loading", grade=Grade.CASCADE, confidence="likely"),
             sig("nccl_error.pipe", "Broken pipe", "Connection reset by peer", "EOFError", grade=Grade.CASCADE, confidence="likely"),
         ),
     ),

@@ -1,13 +1,14 @@
 """Causes inside kernels, their compilers and their libraries."""
 
 # A wording that is broken over lines cannot be searched for.
-# ruff: noqa: E501
+# ruff: noqa: E501, S108
 from __future__ import annotations
 
 from typing import Final
 
 from sglgate.diagnosis.model import Cause, Grade, sig
 
+# fmt: off
 CAUSES: Final = (
     Cause(
         "kernel_arch_unsupported",

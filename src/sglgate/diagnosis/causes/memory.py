@@ -1,7 +1,7 @@
 """Causes about memory: the card's, the host's, and /dev/shm."""
 
 # A wording that is broken over lines cannot be searched for.
-# ruff: noqa: E501
+# ruff: noqa: E501, S108
 from __future__ import annotations
 
 from typing import Final
@@ -33,6 +33,7 @@ def _oom(name: str, *phases: Phase) -> Signature:
     return sig(name, *_OOM, unless=_CLASS_ONLY, phases=phases)
 
 
+# fmt: off
 CAUSES: Final = (
     Cause(
         "kv_budget_exhausted",
