@@ -5,6 +5,7 @@ import json
 import pytest
 
 from sglgate.cli import main
+from sglgate.kv.agree import launches_agree, shortfall
 from sglgate.kv.explain import explain
 from sglgate.kv.observed import read_log
 
@@ -182,3 +183,36 @@ def test_json_holds_every_section(record, tmp_path, capsys):
     main(["kv", "explain", str(tmp_path / "c.log"), "--against", str(tmp_path / "c.log"), "--json"])
     out = json.loads(capsys.readouterr().out)
     assert {"headline", "card_gib", "changes", "ranks", "contradictions"} <= out.keys()
+
+
+def test_two_launches_with_the_same_figures_agree(record):
+    assert [
+        a.agrees for a in launches_agree(record("a.log", draft=391_577), record("b.log", draft=391_577))
+    ] == [
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("after", [{"tokens": 300_000}, {"draft": 100_000}, {"ranks": ("TP0", "TP1")}])
+def test_a_second_launch_with_another_pool_does_not_agree(record, after):
+    assert not all(a.agrees for a in launches_agree(record("a.log"), record("b.log", **after)))
+
+
+def test_a_pool_that_shrank_with_its_start_agrees_with_its_own_readings(record):
+    agreement = launches_agree(record("a.log"), record("b.log", pre=77.0))[0]
+    assert agreement.first != agreement.second
+    assert agreement.agrees
+
+
+@pytest.mark.parametrize(
+    ("need", "lacks"),
+    [
+        ((100, 0, 0), 0),
+        ((None, 10, 4096), 0),
+        ((500_000, 0, 0), 500_000 - 420_249),
+        ((None, 200, 4096), 398_951),
+    ],
+)
+def test_the_declared_need_is_held_or_the_shortfall_named(record, need, lacks):
+    assert shortfall(record(), *need) == lacks

@@ -5,6 +5,8 @@ import pytest
 from sglgate.errors import MisuseError
 from sglgate.kv.cell import Split, cell_for, resolve_kv_dtype
 from sglgate.kv.geometry import Family, read_geometry
+from sglgate.kv.predict import predict
+from sglgate.kv.question import ask
 from sglgate.kv.versions import rules_for
 
 LLAMA = {
@@ -170,3 +172,26 @@ def test_auto_kv_dtype_follows_the_checkpoint():
 def test_a_config_without_its_numbers_is_misuse(config, key):
     with pytest.raises(MisuseError, match=key):
         read_geometry(config, rules_for("0.5.23"))
+
+
+def test_gemma3_is_read_with_the_defaults_its_file_leaves_out():
+    config = {
+        "architectures": ["Gemma3ForConditionalGeneration"],
+        "text_config": {"hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024},
+    }
+    assert cell(config).row == 4 * 512 * 34 * 2
+    two_pools = cell(config, version="0.5.6")
+    assert (two_pools.full_layers, two_pools.swa_layers) == (5, 29)
+
+
+def test_a_standalone_draft_is_not_guessed():
+    asked = {"model_config": LLAMA, "sglang_version": "0.5.23", "speculative": {"algorithm": "STANDALONE"}}
+    assert "draft_layers" in predict(ask({**asked, "pre_gib": 78, "avail_gib": 60})).notes[0]
+
+
+def test_one_ranks_figures_leave_room_for_the_others():
+    asked = {"model_config": LLAMA, "tp_size": 8, "mem_fraction_static": 0.85, "pre_gib": 78, "avail_gib": 70}
+    one, all_ranks = (predict(ask({**asked, "rank_spread_gib": spread})) for spread in (None, 0.0))
+    assert one.tokens == all_ranks.tokens
+    assert one.tokens_min < all_ranks.tokens_min
+    assert one.tokens_max > all_ranks.tokens_max

@@ -36,7 +36,9 @@ _FIRST_WORK_MIB = 84
 handle and lazily loaded kernels (32), one 20 MiB segment of torch's allocator. Derived from the code, not
 measured here; the public logs in ``tests/kv/public_cases.json`` show 35 MiB on one card with tables and
 none on those without."""
-_OLD_SHORTFALL_MIB = 8
+_OLD_SHORTFALL_MIB = 48
+RANK_SPREAD_GIB = 0.05
+"""Seen between the ranks of one node in public logs: 0.14 GiB on 288 GB cards, none on 24 GB ones."""
 _ROPE_MARGIN = 256
 _ROPE_ALIGN = 128
 _ROPE_SAFETY = 2
@@ -60,11 +62,24 @@ def rest_interval(
     """GiB left to the pools for one fraction. ``unseen_gib`` bounds what is allocated after the last
     reading."""
     drift = CPU_DRIFT_GIB if question.device == "cpu" and not question.exact_readings else 0.0
+    spread = rank_spread_gib(question)
     return Interval(
-        avail.low - pre.high * (1 - fraction) - reserve_gib - unseen_gib - drift,
+        avail.low - pre.high * (1 - fraction) - reserve_gib - unseen_gib - drift - spread,
         avail.nominal - pre.nominal * (1 - fraction) - reserve_gib,
-        avail.high - pre.low * (1 - fraction) - reserve_gib + drift,
+        avail.high - (pre.low - spread) * (1 - fraction) - reserve_gib + drift,
     )
+
+
+def rank_spread_gib(question: Question) -> float:
+    """How far another rank's free memory may lie below the given one's: SGLang takes the minimum over all
+    ranks.
+
+    Asked for with one rank's figures, the others are taken to lie within :data:`RANK_SPREAD_GIB`.
+    """
+    if question.rank_spread_gib is not None:
+        return question.rank_spread_gib
+    alone = question.tp_size * question.pp_size == 1 or question.exact_readings
+    return 0.0 if alone else RANK_SPREAD_GIB
 
 
 def minimum_fraction(pre_gib: float, avail_gib: float, need_gib: float = 0.0) -> float:

@@ -77,6 +77,9 @@ def _why_declined(case: Case) -> str:
     draft = asked.draft
     if draft is not None and str(draft.algorithm).upper() not in _MODELLED_ALGORITHMS:
         return f"speculative algorithm {draft.algorithm}: its draft's share of the pool is not modelled"
+    needs = draft is not None and draft.draft_layers is None and draft.draft_model_config is None
+    if draft is not None and needs and str(draft.algorithm).upper() == "STANDALONE" and rules.draft_counted:
+        return "a STANDALONE draft is charged by its layers: give draft_layers or draft_model_config"
     if geometry.family is Family.SWA:
         if asked.pp_size > 1:
             return "a sliding pool under pipeline parallelism is not modelled"

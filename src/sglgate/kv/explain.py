@@ -99,7 +99,7 @@ def explain(
             notes=("no model configuration: bytes per token are found, not checked (--config)",),
         )
         checks: tuple[RankCheck, ...] = ()
-        holds = None
+        holds: tuple[float | None, float | None] = (None, None)
     else:
         prediction = predict(question)
         checks = predict_from_record(record, config, draft_config, version, believed_fraction)
@@ -121,14 +121,17 @@ def explain(
     )
 
 
-def _holds(question: Question, request_tokens: int) -> float | None:
+def _holds(question: Question, request_tokens: int) -> tuple[float | None, float | None]:
     case = prepare(question)
     if case.cell is None:
-        return None
+        return None, None
     pre, avail, _ = memory(case)
     if pre is None or avail is None:
-        return None
-    return fraction_for(case, pre, avail, request_tokens)
+        return None, None
+    return (
+        fraction_for(case, pre, avail, request_tokens, certain=False),
+        fraction_for(case, pre, avail, request_tokens),
+    )
 
 
 def _implied(
@@ -206,14 +209,16 @@ def _headline(
     group: tuple[RankReadings, ...],
     fraction: float | None,
     implied: Interval | None,
-    holds: float | None,
+    holds: tuple[float | None, float | None],
     request_tokens: int,
     contradictions: tuple[str, ...],
 ) -> str:
     pre = min((rank.pre_gib for rank in group if rank.pre_gib is not None), default=None)
     avail = min((rank.avail_gib for rank in group if rank.avail_gib is not None), default=None)
     smallest = f"the smallest fraction that holds one {request_tokens}-token request is " + (
-        "not known without the model's configuration" if holds is None else f"{holds:.3f}"
+        "not known"
+        if holds[0] is None
+        else f"{holds[0]:.3f}" + ("" if holds[1] is None else f" ({holds[1]:.3f} to be sure)")
     )
     if pre is None or avail is None:
         return "the log shows no free memory before and after the weights"

@@ -68,6 +68,16 @@ LINEAR_ARCHITECTURES = frozenset(
         "Qwen3_5MoeForConditionalGeneration",
     }
 )
+_CLASS_DEFAULTS: dict[str, dict[str, int]] = {
+    "Gemma3ForConditionalGeneration": {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "sliding_window_pattern": 6,
+        "max_position_embeddings": 131072,
+    },
+}
+_OLD_NAMES = {"num_hidden_layers": ("num_layers", "n_layer", "n_layers"), "head_dim": ("kv_channels",)}
 _LAYER_TYPES_SINCE: dict[str, Release] = {
     "GptOssForCausalLM": (0, 5, 8),
     "Step3p5ForCausalLM": (0, 5, 9),
@@ -219,7 +229,21 @@ def reuses_topk(text: Config, layer: int) -> bool:
     return max(layer - offset + 1, 0) % frequency != 0
 
 
-def with_gemma4_names(architecture: str, text: Config) -> Config:
+def normalised(architecture: str, text: Config) -> Config:
+    """The language model's configuration under the names that SGLang ends up with.
+
+    Files may leave out what the model's configuration class fills in (Gemma 3) or use an older name (GLM).
+    """
+    whole = dict(_CLASS_DEFAULTS.get(architecture, {})) | dict(text)
+    for key, olds in _OLD_NAMES.items():
+        if whole.get(key) is None:
+            found = next((text[old] for old in olds if text.get(old) is not None), None)
+            if found is not None:
+                whole[key] = found
+    return _with_gemma4_names(architecture, whole)
+
+
+def _with_gemma4_names(architecture: str, text: Config) -> Config:
     """Gemma 4 writes its sliding shape under the plain names and the full one under ``global_*``; SGLang
     swaps them.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sglgate.errors import MisuseError
-from sglgate.kv.budget import Interval, multimodal_reserve_gib, rest_interval, unseen_gib
+from sglgate.kv.budget import Interval, multimodal_reserve_gib, rank_spread_gib, rest_interval, unseen_gib
 from sglgate.kv.case import Case
 from sglgate.kv.defaults import Default, default_fraction
 from sglgate.kv.sizing import Pool
@@ -103,12 +103,22 @@ def _tokens_of_a_slot(case: Case, pool: Pool) -> int:
     return (int(pool.state.bytes_per_slot * (1 + draft_tokens) / case.sizing.cell.sizing) // page + 1) * page
 
 
-def fraction_for(case: Case, pre: Interval, avail: Interval, tokens: int) -> float | None:
-    """The smallest fraction, to three decimals, whose pool holds ``tokens`` for certain; None if not even
-    0.999 does."""
+def fraction_for(
+    case: Case, pre: Interval, avail: Interval, tokens: int, *, certain: bool = True
+) -> float | None:
+    """The smallest fraction, to three decimals, whose pool holds ``tokens``; None if not even 0.999 does.
+
+    Args:
+        case: a modelled case.
+        pre: free before weights.
+        avail: free after them.
+        tokens: what must fit.
+        certain: at the low end of the interval, else by the figures as they stand.
+    """
 
     def holds(fraction: float) -> bool:
-        return pools(case, fraction, pre, avail)[1].tokens >= tokens
+        _, low, nominal, _ = pools(case, fraction, pre, avail)
+        return (low if certain else nominal).tokens >= tokens
 
     return smallest_fraction(holds)
 
@@ -142,10 +152,11 @@ def implied_by_tokens(case: Case, pre: Interval, avail: Interval, tokens: int) -
         return None
     reserve = multimodal_reserve_gib(case.rules, case.geometry)
     unseen = unseen_gib(case.question, case.rules, case.geometry)
+    spread = rank_spread_gib(case.question)
     return Interval(
-        1 - (avail.high - need - reserve) / pre.high,
+        1 - (avail.high - need - reserve) / (pre.low - spread),
         1 - (avail.nominal - need - reserve) / pre.nominal,
-        1 - (avail.low - over - reserve - unseen) / pre.low,
+        1 - (avail.low - over - reserve - unseen - spread) / pre.high,
     )
 
 

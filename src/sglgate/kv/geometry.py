@@ -148,7 +148,7 @@ def read_geometry(config: Config, rules: Rules) -> Geometry:
             expected='for example ["LlamaForCausalLM"]',
         )
     architecture = str(architectures[0])
-    text = families.with_gemma4_names(architecture, text_config(config))
+    text = families.normalised(architecture, text_config(config))
     layer_count = _layer_count(architecture, text)
     reason = families.why_unmodelled(architecture, text, rules)
     if reason:
@@ -188,6 +188,8 @@ def read_geometry(config: Config, rules: Rules) -> Geometry:
             f"{architecture} has sliding-window layers, but this release keeps their KV "
             "for the whole context (one pool)",
         )
+    if architecture == "Llama4ForConditionalGeneration":
+        notes += ("one pool, as without --hybrid-kvcache-ratio; the two pools of that flag are not modelled",)
     return Geometry(family=Family.GQA, full_layers=layers, attention=attention, notes=notes, **common)
 
 

@@ -178,6 +178,7 @@ def question_of(
         "mem_fraction_static": observed.fraction,
         "pre_gib": min(pre),
         "avail_gib": min(avail),
+        "rank_spread_gib": 0.0 if len(group) >= ranks_expected(args) else None,
         "page_size": observed.page_size,
         "max_total_tokens": args.get("max_total_tokens"),
         "device": "cpu" if args.get("device") == "cpu" else "cuda",
@@ -200,6 +201,11 @@ def question_of(
             "num_draft_tokens": int(args.get("speculative_num_draft_tokens") or 4),
         }
     return ask(asked)
+
+
+def ranks_expected(args: Mapping[str, Any]) -> int:
+    """Ranks that size their pool together by the server's arguments; 1 where they are not shown."""
+    return int(args.get("tp_size") or 1) * int(args.get("pp_size") or 1)
 
 
 def find_config(observed: Observed, given: str | Path | None) -> Config | None:

@@ -44,7 +44,7 @@ def _predict_one(case: Case) -> Prediction:
     if default is not None:
         details["default_fraction"] = [default.low, default.high]
     least = minimum_fraction(pre.nominal, avail.nominal)
-    holds = fraction_for(case, pre, avail, case.question.request_tokens)
+    holds = fraction_for(case, pre, avail, case.question.request_tokens, certain=False)
     verdict = _verdict(low, nominal, high, case.question.request_tokens)
     observed = case.question.observed_tokens
     implied = implied_by_tokens(case, pre, avail, observed or nominal.tokens)

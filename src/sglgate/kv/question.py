@@ -41,7 +41,9 @@ class Question(BaseModel):
     ``pre_gib`` is the free memory before weights, ``avail_gib`` after them: the smallest over the ranks, in
     GiB (SGLang prints it as "GB"). They are taken as rounded to two decimals, as SGLang's log prints them,
     unless ``rounding_gib`` says otherwise; 0 says that they are the very readings that sized the pool, so
-    that nothing lies between. ``dsa_raw_rows``: whether a DSA model's backend (trtllm) reads plain fp8 rows.
+    that nothing lies between. ``rank_spread_gib``: how far another rank may lie below (0 where the figures
+    are the smallest of all ranks already). ``dsa_raw_rows``: whether a DSA model's backend (trtllm) reads
+    plain fp8 rows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -63,6 +65,7 @@ class Question(BaseModel):
     # Beyond the contract: what narrows an interval when it is known. Every one may be left out.
     weights_gib: float | None = Field(default=None, ge=0)
     rounding_gib: float = Field(default=0.005, ge=0)
+    rank_spread_gib: float | None = Field(default=None, ge=0)
     device: str = Field(default="cuda", pattern="^(cuda|cpu)$")
     context_length: int | None = Field(default=None, ge=1)
     max_running_requests: int | None = Field(default=None, ge=1)
