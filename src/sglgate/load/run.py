@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import gc
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 
 from sglgate.evidence import Verdict
 from sglgate.load.client import Client, generate_body
 from sglgate.load.flight import Flight
+from sglgate.load.loop import fast_loop_factory
 from sglgate.load.measure import request_result, steady_metrics
 from sglgate.load.plan import ClosedLoop, LoadPlan, OpenLoop
 from sglgate.load.results import LoadResult, Metrics, RequestResult
@@ -31,7 +32,7 @@ def run_load(plan: LoadPlan) -> LoadResult:
         MisuseError: ``base_url`` is no address.
     """
     started = datetime.now(UTC).isoformat(timespec="milliseconds")
-    with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _quiet_collector(), asyncio.Runner(loop_factory=fast_loop_factory()) as runner:
         run = runner.run(_drive(plan))
     return _judge(plan, run, started)
 
@@ -211,12 +212,3 @@ def _quiet_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

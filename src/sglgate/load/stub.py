@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
+from sglgate.load.loop import fast_loop_factory
+
 Fault = Literal[
     "", "die", "hang", "garbage", "truncated_json", "short", "abort", "error_event", "http_503", "no_done"
 ]
@@ -44,6 +46,7 @@ class StubConfig:
         prefill_ms: time to the first event.
         tokens_per_event: what a verify step emits; 1 is plain decoding.
         incremental: events carry deltas, as under ``--incremental-streaming-output``.
+        events_per_write: events that leave in one write when unpaced; the more, the faster the stub.
         histogram_name: meta_info key of the acceptance histogram (it was renamed after SGLang 0.5.9).
         fault: what goes wrong, in the request numbered ``fault_at`` (counted from 0) and the later ones.
     """
@@ -52,6 +55,7 @@ class StubConfig:
     prefill_ms: float = 0.0
     tokens_per_event: int = 1
     incremental: bool = False
+    events_per_write: int = 1
     histogram_name: str = "spec_correct_drafts_histogram"
     fault: Fault = ""
     fault_at: int = 0
@@ -67,7 +71,8 @@ def serve(config: StubConfig, port: int = 0) -> None:
         print(f"listening on http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
         await server.serve_forever()
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=fast_loop_factory()) as runner:
+        runner.run(main())
 
 
 @contextlib.contextmanager
@@ -162,6 +167,9 @@ class _Connection(asyncio.Protocol):
             await asyncio.sleep(config.prefill_ms / 1000)
         start = asyncio.get_running_loop().time()
         period_s = config.tokens_per_event / config.tok_per_s if config.tok_per_s else 0.0
+        if not period_s and config.events_per_write > 1:
+            size = config.events_per_write
+            chunks = tuple(b"".join(chunks[at : at + size]) for at in range(0, len(chunks), size))
         for number, chunk in enumerate(chunks):
             if fault in ("die", "hang") and number == len(chunks) // 2:
                 if fault == "die":
