@@ -2,12 +2,12 @@
 
     .venv/bin/python benchmarks/launch_overhead.py [--launches 5] [--run reports/RUN]
 
-1. "fired up" to ready, and a fatal line to the verdict: real keeper, real log, real sockets, against the stand-in server
-   of tests/fake_stack (it prints SGLang's lines and answers its endpoints). Time between the line in the log file, by the
-   server's own clock, and the return of ``Server.start``.
+1. "fired up" to ready, and a fatal line to the verdict: real keeper, log and sockets, against the stand-in server of
+   tests/fake_stack (it prints SGLang's lines and answers its endpoints). From the moment the suite saw the line, at
+   most 20 ms after it was written, to the return of ``Server.start``.
 2. Collection of the CPU lane, whole process, beside an empty pytest in the same run.
-3. With ``--run``: a real run's wall time over the sum of its launches and tests, from its ``run.json`` and ``junit.xml``;
-   and the lag that each of its real launches had.
+3. With ``--run``: a real run's wall time over its launches and tests, from ``run.json`` and ``junit.xml``; and the lag
+   that each of its real launches had.
 """
 
 import argparse
