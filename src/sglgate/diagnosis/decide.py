@@ -85,7 +85,13 @@ def _choose(hits: list[Hit]) -> Hit | None:
     able = [hit for hit in hits if hit.grade < Grade.CASCADE]
     return min(
         able,
-        key=lambda hit: (hit.grade, not hit.exception, hit.line, hit.signature.confidence != "certain"),
+        key=lambda hit: (
+            hit.grade,
+            not hit.exception,
+            hit.line,
+            hit.signature.confidence != "certain",
+            hit.signature.frames is None,
+        ),
         default=None,
     )
 

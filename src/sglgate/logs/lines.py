@@ -24,6 +24,7 @@ _LEVEL = r"(?:ERROR|WARNING|INFO|DEBUG|DEFAULT|CRITICAL|NOTICE)"
 _CARRIER = re.compile(
     r"^(?:"
     r"[\w./-]{1,80}\s*\|\s"  # docker compose: name-1  |
+    r"|[>│]\s?"  # quoted in a mail or an issue, framed by a terminal
     r"|(?:[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d|"
     + _ISO
     + r")\s\S{1,80}\s[\w.@/-]{1,60}(?:\[\d+\])?:\s"  # journalctl
@@ -67,7 +68,7 @@ def clean(raw: bytes) -> str:
         pieces = [piece for piece in text.split("\r") if piece.strip()]
         kept = [piece for piece in pieces[:-1] if _STAMP.search(piece) or not _BAR.search(piece)]
         text = " ".join([*kept, *pieces[-1:]])
-    return _CONTROL.sub("", text)
+    return _CONTROL.sub("", text).rstrip("│ ")
 
 
 def strip_carrier(text: str) -> str:

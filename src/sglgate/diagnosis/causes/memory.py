@@ -18,7 +18,8 @@ _OOM: Final = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "HIP out of memory",
     "hipErrorOutOfMemory",
-    "failure 2 'out of memory'",
+    "ailure 2 'out of memory'",
+    "ailure 'out of memory'",
     "failed: out of memory",
     "Failed to CUDA calloc",
     "Failed to cuMemCreate",
@@ -140,6 +141,7 @@ CAUSES: Final = (
             sig("host_oom_killed.container", "OOMKilled", pattern=r"OOMKilled(?!\W{1,4}false)"),
             sig("host_oom_killed.cpu_allocator", "DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory"),
             sig("host_oom_killed.errno", "Cannot allocate memory", pattern=r"Errno 12|mmap|fork|Cannot allocate memory \(12\)"),
+            sig("host_oom_killed.hierarchical_cache", "Not enough host memory available", confidence="likely", remedy="lower --hicache-size or --hicache-ratio, or give the host more memory"),
             sig("host_oom_killed.python", "MemoryError", pattern=r"^MemoryError\b"),
             sig("host_oom_killed.bad_alloc", "std::bad_alloc"),
             sig(
