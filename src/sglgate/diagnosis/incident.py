@@ -52,9 +52,9 @@ NEEDLES: Final = tuple(
 # Lines that only a failing server prints. The first group ends a server that was ready, too.
 _DEADLY: Final = re.compile(
     r"hit an exception|Received sigquit|SIGQUIT received|Fatal Python error|Subprocess \S+ \(pid=\d+\) crashed|"
-    r"terminate called|Segmentation fault|core dumped|watchdog timeout \((?!.*soft=True)|Watchdog timeout \((?!.*soft=True)|"
+    r"terminate called|Segmentation fault|core dumped|[wW]atchdog timeout \((?![^)]*soft=True)[^)]*\)|"
     r"Watchdog caught collective operation timeout|Initialization failed\. |exited with code|process died|Rank \d+ scheduler is dead|"
-    r"^Killed\b|Out of memory: Kill|Bus error|OOMKilled\W{1,4}true|heartbeat monitor timed out"
+    r"^Killed\b|Out of memory: Kill|Bus error|OOMKilled\W{1,4}true|heartbeat monitor timed out|get a response from detokenizer for last"
 )
 _NEVER: Final = re.compile(r"exit code:? (?:0|-15|-2)\b")
 # After one of these the end was asked for: what dies then was meant to.
@@ -81,6 +81,7 @@ class _RankState:
     frames: list[str] = field(default_factory=list)
     in_message: bool = False
     message_frames: tuple[str, ...] = ()
+    exception_line: int = 0
 
 
 @dataclass(slots=True)
@@ -130,7 +131,7 @@ class Incident:
         exception = None if line.stamped else _EXCEPTION.match(text.strip())
         if exception:
             state.message_frames = tuple(state.frames)
-            state.in_message = True
+            state.in_message, state.exception_line = True, line.number
             state.frames = []
             phase = phases.from_frames(list(state.message_frames)) or phases.from_marks(record, rank)
             self._failure(
@@ -144,13 +145,13 @@ class Incident:
                 )
             )
         quoted = not line.stamped and bool(state.frames)  # the source line of a frame, such as a bare assert
-        raised = bool(exception) or state.in_message or quoted
-        self._match(line, rank, text.strip(), state, raised, record)
+        raised_at = state.exception_line if state.in_message else line.number if quoted else 0
+        self._match(line, rank, text.strip(), state, raised_at, record)
 
     def _match(
-        self, line: Line, rank: str, text: str, state: _RankState, raised: bool, record: StartupRecord
+        self, line: Line, rank: str, text: str, state: _RankState, raised_at: int, record: StartupRecord
     ) -> None:
-        if not raised and _HARMLESS.search(text):
+        if not raised_at and _HARMLESS.search(text):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
         phase: Phase | None = None
@@ -168,7 +169,7 @@ class Incident:
             if signature.phases and phase not in signature.phases:
                 continue
             facts = {k: v for k, v in match.groupdict().items() if v} if match else {}
-            self._keep(Hit(signature, line.number, rank, phase, text[:2000], raised, line.stamped, facts))
+            self._keep(Hit(signature, line.number, rank, phase, text[:2000], raised_at, line.stamped, facts))
 
     def _keep(self, hit: Hit) -> None:
         kept = self._hits.setdefault((hit.signature.name, hit.rank), _Kept())

@@ -37,12 +37,15 @@ class LineScanner:
     ``close``. Of a line longer than :data:`MAX_LINE_BYTES` the first and last halves of that many bytes are
     kept.
 
-    ``on_batches`` gets whole blocks for their batch lines while ``bulk_batches`` is set: these come by the
-    million, so no :class:`Line` is made of them. It takes effect with the next block.
+    ``on_batches`` gets whole blocks, with the number of their first line, for their batch lines while
+    ``bulk_batches`` is set: these come by the million, so no :class:`Line` is made of them. It takes effect
+    with the next block.
     """
 
     def __init__(
-        self, needles: Iterable[str], on_batches: Callable[[bytes], None] = lambda block: None
+        self,
+        needles: Iterable[str],
+        on_batches: Callable[[bytes, int], None] = lambda block, first_line: None,
     ) -> None:
         literals = tuple(needles)
         self._hit = compile_needles(literals)
@@ -82,7 +85,7 @@ class LineScanner:
 
     def _scan(self, block: bytes) -> Iterator[Line]:
         if self.bulk_batches:
-            self._on_batches(block)
+            self._on_batches(block, self.lines + 1)
         shapes = block.translate(None, _DIGITS).split(b"\n")
         hot = {shape for shape in set(shapes) - self._dull if self._interesting(shape)}
         lines = block.split(b"\n") if hot else []

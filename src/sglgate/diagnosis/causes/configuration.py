@@ -133,8 +133,8 @@ CAUSES: Final = (
         "install the versions that this SGLang release pins, in a fresh environment",
         "",
         (
-            sig("dependency_mismatch.import_name", "cannot import name", unless=r"sgl_kernel|flashinfer|deep_gemm"),
-            sig("dependency_mismatch.kernel_name", "cannot import name", pattern=r"sgl_kernel|flashinfer|deep_gemm", confidence="likely"),
+            sig("dependency_mismatch.import_name", "cannot import name", unless=r"sgl_kernel|flashinfer|deep_gemm|from 'sglang"),
+            sig("dependency_mismatch.kernel_name", "cannot import name", pattern=r"sgl_kernel|flashinfer|deep_gemm|from 'sglang", confidence="likely"),
             sig("dependency_mismatch.no_module", "No module named", pattern=r"No module named '?(?P<module>[\w.]+)", unless=r"common_ops|'ninja'|libcuda"),
             sig("dependency_mismatch.version", "PackageNotFoundError", "VersionConflict", "DistributionNotFound", "No package metadata was found", "which is less than the minimum required version", "minimum required version"),
             sig("dependency_mismatch.requires", "Error", "Exception", raised=True, pattern=r"^(?:\w+\.)*(?:ImportError|Exception|RuntimeError|PackageNotFoundError|AssertionError)\b.*\b(?:[\w-]+(?:[<>=]=?[\d.]+)|install|pip)\b.* is required|is required .*but found", confidence="likely"),

@@ -85,7 +85,7 @@ CAUSES: Final = (
         "install the library that is named",
         "do not reinstall only the package in whose name the error is raised: the missing piece is the library it names",
         (
-            sig("cuda_toolchain_mismatch.library", "cannot open shared object file", pattern=r"(?P<library>lib(?:cuda|cudart|nvrtc|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|nccl|nvshmem\w*|nvJitLink|cupti|nvToolsExt|torch\w*|c10\w*|cufile|nvidia-ml|amdhip64|hip\w*|rocm\w*)[\w-]*\.so[\d.]*)"),
+            sig("cuda_toolchain_mismatch.library", "cannot open shared object file", unless=r"NCCL INFO|NET/Plugin|dlerror|lib\w+-(?:net|tuner|env)|\bplugin\b", pattern=r"(?P<library>lib(?:cuda|cudart|nvrtc|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|nccl|nvshmem\w*|nvJitLink|cupti|nvToolsExt|torch\w*|c10\w*|cufile|nvidia-ml|amdhip64|hip\w*|rocm\w*)[\w-]*\.so[\d.]*)"),
             sig("cuda_toolchain_mismatch.symbol", "undefined symbol", pattern=r"undefined symbol:? ?(?P<symbol>\w+)?"),
             sig("cuda_toolchain_mismatch.driver_insufficient", "CUDA driver version is insufficient for CUDA runtime version", "cudaErrorInsufficientDriver", "CUDA_ERROR_INSUFFICIENT_DRIVER"),
             sig("cuda_toolchain_mismatch.driver_old", "The NVIDIA driver on your system is too old"),

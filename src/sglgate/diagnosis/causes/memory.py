@@ -143,7 +143,7 @@ CAUSES: Final = (
             sig("host_oom_killed.errno", "Cannot allocate memory", pattern=r"Errno 12|mmap|fork|Cannot allocate memory \(12\)"),
             sig("host_oom_killed.hierarchical_cache", "Not enough host memory available", confidence="likely", remedy="lower --hicache-size or --hicache-ratio, or give the host more memory"),
             sig("host_oom_killed.python", "MemoryError", pattern=r"^MemoryError\b"),
-            sig("host_oom_killed.bad_alloc", "std::bad_alloc"),
+            sig("host_oom_killed.bad_alloc", "std::bad_alloc", confidence="likely"),
             sig(
                 "host_oom_killed.signal",
                 "exit code -9",
