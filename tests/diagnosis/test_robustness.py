@@ -101,3 +101,22 @@ def test_an_export_with_the_newest_line_first_is_turned_round(name):
     assert (answer.cause, answer.phase) == (plain.cause, plain.phase)
     assert answer.evidence[0].text in backwards.splitlines()[answer.evidence[0].line - 1].decode()
     assert answer.facts["reversed"]
+
+
+FRAME = '  File "/opt/v/lib/python3.12/site-packages/sglang/srt/x.py", line 1, in f\n'
+
+
+def test_a_quoted_line_of_source_code_is_no_failure():
+    log = f'Traceback (most recent call last):\n{FRAME}    raise RuntimeError("CUDA out of memory")\nRuntimeError: something else\n'
+    assert diagnose_text(log).cause == "unknown"
+
+
+def test_a_bare_assert_tells_by_its_source_line():
+    log = f"Traceback (most recent call last):\n{FRAME}    assert self.total_num_heads % tp_size == 0\nAssertionError\n"
+    assert diagnose_text(log).cause == "parallel_shape_assert"
+
+
+def test_an_exception_whose_class_does_not_end_in_error_is_one():
+    log = f"Traceback (most recent call last):\n{FRAME}    x()\npynvml.NVMLError_DriverNotLoaded: Driver Not Loaded\n"
+    answer = diagnose_text(log)
+    assert (answer.cause, answer.confidence) == ("cuda_toolchain_mismatch", "certain")

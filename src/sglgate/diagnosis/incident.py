@@ -24,6 +24,10 @@ _EXCEPTION: Final = re.compile(
     r"^(?:\[rank\d+\]:\s*)?(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure)|OutOfResources|Exception)"
     r"(?:: (?P<message>.*)|:?$)"
 )
+# Under a traceback's frames any class name at the margin ends it: zmq.error.Again, NVMLError_GpuIsLost.
+_EXCEPTION_UNDER_FRAMES: Final = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+)(?:: (?P<message>.*)|:?$)"
+)
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
@@ -129,6 +133,8 @@ class Incident:
             self.asked_to_stop_line = line.number
         self._deadly(line, rank, text)
         exception = None if line.stamped else _EXCEPTION.match(text.strip())
+        if exception is None and state.frames and not line.stamped:
+            exception = _EXCEPTION_UNDER_FRAMES.match(text)
         if exception:
             state.message_frames = tuple(state.frames)
             state.in_message, state.exception_line = True, line.number
@@ -144,8 +150,10 @@ class Incident:
                     phase,
                 )
             )
-        quoted = not line.stamped and bool(state.frames)  # the source line of a frame, such as a bare assert
-        raised_at = state.exception_line if state.in_message else line.number if quoted else 0
+        bare_assert = not line.stamped and bool(state.frames) and text.lstrip().startswith("assert ")
+        if text[:1].isspace() and not line.stamped and state.frames and not bare_assert:
+            return  # a quoted line of source code speaks of failures without being one
+        raised_at = state.exception_line if state.in_message else line.number if bare_assert else 0
         self._match(line, rank, text.strip(), state, raised_at, record)
 
     def _match(

@@ -55,6 +55,7 @@ CAUSES: Final = (
         "",
         (
             sig("model_unsupported.architecture", "are not supported for now", pattern=r"Model architectures (?P<architectures>\[[^\]]*\])"),
+            sig("model_unsupported.processor", "No processor registered for architecture"),
             sig("model_unsupported.no_implementation", "no SGlang implementation", "no SGLang implementation", "has no sglang implementation", "is not compatible with SGLang"),
             sig("model_unsupported.model_type", "does not recognize this architecture", "Unrecognized configuration class", "Unrecognized model in", "Unrecognized processing class", "should have a `model_type` key", "Unrecognized image processor", "Unrecognized feature extractor"),
             sig("model_unsupported.config_key", "KeyError", pattern=r"^KeyError: '[\w-]+'$", frames=r"configuration_auto|auto_factory|AutoConfig|get_config|config\.py:from_pretrained", confidence="likely"),

@@ -85,10 +85,10 @@ CAUSES: Final = (
         "read `dmesg` for Xid lines, reset or power-cycle the card, and have it checked if it comes back",
         "do not retry the launch on it: the card must be reset first",
         (
-            sig("device_fault.xid", "Xid", pattern=r"NVRM: Xid .*?: (?P<xid>\d+)|\bXid (?:error )?(?P<xid_number>\d+)"),
+            sig("device_fault.xid", "Xid", pattern=r"NVRM: Xid .*?: (?P<xid>\d+)|\bXid (?:error )?(?P<xid_number>\d+)", unless=r"Xid \(?[^,]*?\)?: (?:13|31|43|45),"),
             sig("device_fault.bus", "fallen off the bus", "GPU is lost", "Unable to determine the device handle for GPU", "No devices were found", "GPU has fallen"),
             sig("device_fault.ecc", "uncorrectable ECC error", "cudaErrorECCUncorrectable", "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable NVLink error"),
-            sig("device_fault.hardware", "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error", "GSP RPC timeout", "GSP task", "NVRM: GPU", "GPU requires reset", "RmInitAdapter failed", "CUDA_ERROR_DEVICE_UNAVAILABLE"),
+            sig("device_fault.hardware", "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error", "GSP RPC timeout", "GSP task", "NVRM: GPU", "GPU requires reset", "GPU is probably locked", "RmInitAdapter failed", "CUDA_ERROR_DEVICE_UNAVAILABLE"),
             sig("device_fault.unknown_error", "CUDA error: unknown error", "cudaErrorUnknown", "ERROR_UNKNOWN", grade=Grade.SYMPTOM, confidence="likely"),
             sig("device_fault.nvml", "NVMLError_GpuIsLost", "NVMLError_Unknown", "NVML_ERROR_GPU_IS_LOST"),
         ),

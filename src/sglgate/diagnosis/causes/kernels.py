@@ -110,6 +110,7 @@ CAUSES: Final = (
         (
             sig("illegal_memory_access.cuda", "illegal memory access", "CUDA_ERROR_ILLEGAL_ADDRESS", "cudaErrorIllegalAddress", "Warp Illegal Address", "Memory access fault by GPU", grade=Grade.SYMPTOM, confidence="certain"),
             sig("illegal_memory_access.misaligned", "misaligned address", "cudaErrorMisalignedAddress", "CUDA_ERROR_MISALIGNED_ADDRESS", "unspecified launch failure", "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorLaunchFailure", "illegal instruction was encountered", grade=Grade.SYMPTOM, confidence="likely"),
+            sig("illegal_memory_access.xid", "Xid", pattern=r"Xid \(?[^,]*?\)?: (?P<xid>13|31|43|45),", grade=Grade.SYMPTOM, confidence="likely"),
             sig("illegal_memory_access.device_assert", "device-side assert triggered", "cudaErrorAssert", grade=Grade.SYMPTOM, confidence="likely"),
         ),
     ),
