@@ -1,7 +1,9 @@
 """No input makes the diagnosis raise, and none makes it name a cause with confidence for a healthy server."""
 
+# ruff: noqa: E501 - log lines are long
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -120,3 +122,14 @@ def test_an_exception_whose_class_does_not_end_in_error_is_one():
     log = f"Traceback (most recent call last):\n{FRAME}    x()\npynvml.NVMLError_DriverNotLoaded: Driver Not Loaded\n"
     answer = diagnose_text(log)
     assert (answer.cause, answer.confidence) == ("cuda_toolchain_mismatch", "certain")
+
+
+@pytest.mark.parametrize("path", FAILED[1::5], ids=lambda path: path.stem)
+def test_dockers_json_lines_are_unwrapped(path):
+    data = path.read_text()
+    wrapped = "".join(
+        json.dumps({"log": line, "stream": "stderr", "time": "2026-03-01T00:00:00Z"}) + "\n"
+        for line in data.splitlines(keepends=True)
+    )
+    plain, other = diagnose_text(data), diagnose_text(wrapped)
+    assert (other.cause, other.phase, other.evidence[:1]) == (plain.cause, plain.phase, plain.evidence[:1])

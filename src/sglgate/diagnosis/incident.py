@@ -46,6 +46,7 @@ NEEDLES: Final = tuple(
             "KeyboardInterrupt",
             "Gracefully exiting",
             'File "',
+            'File \\"',
             "Traceback (most recent",
             "OutOfResources",
             "failed with exit",
