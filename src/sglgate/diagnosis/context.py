@@ -12,10 +12,15 @@ from typing import Any, Final
 from sglgate.errors import MisuseError
 
 _HANGING: Final = re.compile(
-    r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b"
+    r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b|卡住|hang住"
 )
 _NVIDIA_SMI: Final = re.compile(
     r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB"
+)
+
+
+_PEER_TO_PEER: Final = re.compile(
+    r"(?i)\bIOMMU\b|\bACS\b|P2P_DISABLE|P2P_LEVEL|peer-to-peer|\bP2P\b.{0,40}(?:hang|stuck)"
 )
 
 
@@ -54,7 +59,17 @@ class Context:
         """Whether the server was seen to stand still rather than to end."""
         if self.exit_code is not None and not self.timed_out:
             return False
-        return bool(self.timed_out or self.alive or _HANGING.search(self.text))
+        return bool(self.timed_out or self.alive or says_hanging(self.text))
+
+    @property
+    def peer_to_peer(self) -> bool:
+        """Whether the notes connect it with peer-to-peer transfers, the IOMMU or ACS."""
+        return _PEER_TO_PEER.search(self.text) is not None
+
+
+def says_hanging(text: str) -> bool:
+    """Whether a note says that something stands still."""
+    return _HANGING.search(text) is not None
 
 
 def parse_context(context: Mapping[str, Any] | str | None) -> Context:

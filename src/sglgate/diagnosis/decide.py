@@ -210,9 +210,9 @@ def _without_cause(
         return Verdict("failed", phase, "unknown", "unknown", failure=failure, hints=hints, note=note)
     phase = from_marks(record, "")
     interrupted = incident.asked_to_stop_line is not None and record.ready_line is None
-    if context.hanging or (interrupted and phase is Phase.DIST_INIT):
+    if context.hanging or incident.noted_hang or (interrupted and phase is Phase.DIST_INIT):
         world = _world_size(record)
-        if phase is Phase.DIST_INIT and world != 1:
+        if world != 1 and (phase is Phase.DIST_INIT or context.peer_to_peer):
             return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="silent")
         return Verdict("hung", phase, "unknown", "unknown", hints=hints, note="silent")
     return Verdict("cut", phase, "unknown", "unknown", hints=hints)

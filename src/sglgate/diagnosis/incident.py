@@ -108,6 +108,7 @@ class Incident:
         self.late_deadly: deque[tuple[int, str, str]] = deque(maxlen=20)
         self.asked_to_stop_line: int | None = None
         self.last: tuple[int, str] | None = None
+        self.noted_hang = False
 
     @property
     def hits(self) -> list[Hit]:
