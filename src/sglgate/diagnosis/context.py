@@ -12,7 +12,8 @@ from typing import Any, Final
 from sglgate.errors import MisuseError
 
 _HANGING: Final = re.compile(
-    r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b|卡住|hang住"
+    r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b"
+    r"|卡住|hang住"
 )
 _NVIDIA_SMI: Final = re.compile(
     r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB"
