@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from sglgate.diagnosis import words
+from sglgate.diagnosis import remedies, words
 from sglgate.diagnosis.causes import CAUSES
 from sglgate.diagnosis.context import Context, parse_context, says_hanging
 from sglgate.diagnosis.decide import Verdict, decide
@@ -52,9 +52,7 @@ class Diagnoser:
             self._add(line, event)
         # People end a log that they cut out of a hanging server with a remark.
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
-        self.incident.noted_hang = any(
-            not line.stamped and len(line.text) < 200 and says_hanging(line.text) for line in remarks
-        )
+        self.incident.noted_hang = any(not line.stamped and _is_remark(line.text) for line in remarks)
 
     def _add(self, line: Line, event: Event | None) -> None:
         record = self.reader.record
@@ -77,7 +75,7 @@ class Diagnoser:
                 verdict, (incident, record) = before, self._earlier
         if verdict.cause == "unknown" and context.text:
             verdict = _from_context(verdict, context, record)
-        change, avoid, figures = words.remedy(verdict, incident, record, context)
+        change, avoid, figures = remedies.remedy(verdict, incident, record, context)
         found = words.facts(verdict, incident, record, self._launches) | figures
         return Diagnosis(
             file,
@@ -90,6 +88,12 @@ class Diagnoser:
             avoid,
             found,
         )
+
+
+def _is_remark(text: str) -> bool:
+    """Whether a person wrote it: NCCL, too, warns of what "can lead to ... hang"."""
+    by_a_person = 3 <= len(text.split()) < 30 and "WARN" not in text and "or hang" not in text
+    return by_a_person and says_hanging(text)
 
 
 def _from_context(verdict: Verdict, context: Context, record: StartupRecord) -> Verdict:
