@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 
 from sglgate.diagnosis import remedies, words
 from sglgate.diagnosis.causes import CAUSES
-from sglgate.diagnosis.context import Context, parse_context, says_hanging
+from sglgate.diagnosis.context import Context, is_remark_of_hanging, parse_context
 from sglgate.diagnosis.decide import Verdict, decide
 from sglgate.diagnosis.incident import NEEDLES, Incident
 from sglgate.diagnosis.model import Diagnosis, EvidenceLine
@@ -52,7 +52,9 @@ class Diagnoser:
             self._add(line, event)
         # People end a log that they cut out of a hanging server with a remark.
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
-        self.incident.noted_hang = any(not line.stamped and _is_remark(line.text) for line in remarks)
+        self.incident.noted_hang = any(
+            not line.stamped and is_remark_of_hanging(line.text) for line in remarks
+        )
 
     def _add(self, line: Line, event: Event | None) -> None:
         record = self.reader.record
@@ -88,12 +90,6 @@ class Diagnoser:
             avoid,
             found,
         )
-
-
-def _is_remark(text: str) -> bool:
-    """Whether a person wrote it: NCCL, too, warns of what "can lead to ... hang"."""
-    by_a_person = 3 <= len(text.split()) < 30 and "WARN" not in text and "or hang" not in text
-    return by_a_person and says_hanging(text)
 
 
 def _from_context(verdict: Verdict, context: Context, record: StartupRecord) -> Verdict:

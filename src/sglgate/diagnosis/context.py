@@ -15,6 +15,7 @@ _HANGING: Final = re.compile(
     r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b"
     r"|卡住|hang住"
 )
+_REMARK: Final = re.compile(r"(?i)\b(?:hangs?|hung|hanging|stuck)\b|卡住|hang住")
 _NVIDIA_SMI: Final = re.compile(
     r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB"
 )
@@ -60,7 +61,7 @@ class Context:
         """Whether the server was seen to stand still rather than to end."""
         if self.exit_code is not None and not self.timed_out:
             return False
-        return bool(self.timed_out or self.alive or says_hanging(self.text))
+        return bool(self.timed_out or self.alive or _HANGING.search(self.text))
 
     @property
     def peer_to_peer(self) -> bool:
@@ -68,9 +69,13 @@ class Context:
         return _PEER_TO_PEER.search(self.text) is not None
 
 
-def says_hanging(text: str) -> bool:
-    """Whether a note says that something stands still."""
-    return _HANGING.search(text) is not None
+def is_remark_of_hanging(text: str) -> bool:
+    """Whether a line was written by a person who watched it hang.
+
+    NCCL, too, warns of what "can lead to ... hang", and a log speaks of timeouts all the time.
+    """
+    by_a_person = 3 <= len(text.split()) < 30 and "WARN" not in text and "or hang" not in text
+    return by_a_person and _REMARK.search(text) is not None
 
 
 def parse_context(context: Mapping[str, Any] | str | None) -> Context:
