@@ -73,8 +73,7 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
     lasting = [hit for hit in real if not _survived(hit, record)]
     if lasting or not (deadly or failures):
         real = lasting
-    if any(entry for entry in deadly) or failures:
-        real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
+    real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
     chosen = _choose(real)
     if chosen is None:
         return _without_cause(incident, record, context, deadly, failures, hints)
@@ -111,9 +110,11 @@ def _survived(hit: Hit, record: StartupRecord) -> bool:
 
 
 def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: list[Failure]) -> bool:
-    """A kill that follows an exception or the parent's own signal is the clean-up, not the host's memory."""
+    """A kill after an exception or the parent's own signal is the clean-up, not the host's memory."""
     if hit.signature.name not in ("host_oom_killed.signal", "host_oom_killed.shell"):
         return False
+    if hit.line == 1:
+        return True  # the log begins with the end: what led to it is not there
     if any(failure.line < hit.line and failure.type not in _FOLLOWING for failure in failures):
         return True
     return any(

@@ -31,7 +31,7 @@ _EXCEPTION_UNDER_FRAMES: Final = re.compile(
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
-    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|fall(?:ing|s)? ?back|will fall back|is disabled|disabling|Setup Custom allreduce failed|"
+    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|disabling|Setup Custom allreduce failed|"
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
     r"trying (?:port|another|next)|retry(?:ing)?\b|Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in"
 )
@@ -161,13 +161,12 @@ class Incident:
     def _match(
         self, line: Line, rank: str, text: str, state: _RankState, raised_at: int, record: StartupRecord
     ) -> None:
-        if not raised_at and _HARMLESS.search(text):
+        candidates = [s for s in self._signatures if any(needle in text for needle in s.needles)]
+        if not candidates or (not raised_at and _HARMLESS.search(text)):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
         phase: Phase | None = None
-        for signature in self._signatures:
-            if not any(needle in text for needle in signature.needles):
-                continue
+        for signature in candidates:
             match = signature.pattern.search(text) if signature.pattern else None
             if signature.pattern and match is None:
                 continue
