@@ -187,3 +187,18 @@ def test_any_bytes_in_any_pieces_give_the_same_events_and_no_exception(data, ste
     pieces, again = read(data, step)
     assert [(e.kind, e.line, e.data) for e in whole] == [(e.kind, e.line, e.data) for e in pieces]
     assert (record.lines, record.bytes) == (again.lines, len(data))
+
+
+def test_a_traceback_of_every_request_is_read_sparingly_but_the_last_words_count():
+    from sglgate.diagnosis import diagnose_text
+
+    start = b"[2026-01-01 00:00:00] The server is fired up and ready to roll!\n"
+    frame = b'  File "/x/site-packages/sglang/srt/managers/scheduler.py", line 7, in event_loop_overlap\n'
+    refused = b"Traceback (most recent call last):\n" + frame + b"ValueError: request %d is too long\n"
+    noise = b"".join(refused % n for n in range(5000))
+    died = b"[2026-01-02 00:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n" + frame
+    oom = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.96 GiB.\n"
+    healthy = diagnose_text(start + noise)
+    assert (healthy.outcome, healthy.cause) == ("ready", "none")
+    failed = diagnose_text(start + noise + died + oom)
+    assert (failed.cause, failed.evidence[0].line) == ("runtime_oom", 15004)

@@ -72,7 +72,9 @@ class LogReader:
         cores = [core for entry in FORMATS for core in entry.core]
         self._builder = RecordBuilder()
         self._scanner = LineScanner(
-            [*cores, *FATAL_CORES, *extra_needles, DECODE_CORE, PREFILL_CORE], self._builder.add_batches
+            [*cores, *FATAL_CORES, *extra_needles, DECODE_CORE, PREFILL_CORE],
+            self._builder.add_batches,
+            sparing=not batch_events,
         )
         self._batch_events = batch_events
 
