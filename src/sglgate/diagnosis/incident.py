@@ -35,6 +35,7 @@ _HARMLESS: Final = re.compile(
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
     r"trying (?:port|another|next)|retry(?:ing)?\b|Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in"
 )
+_MAX_FACT: Final = 120
 NEEDLES: Final = tuple(
     dict.fromkeys(
         [needle for signature in SIGNATURES for needle in signature.needles]
@@ -177,7 +178,7 @@ class Incident:
             phase = phase or phases.from_frames(list(frames)) or phases.from_marks(record, rank)
             if signature.phases and phase not in signature.phases:
                 continue
-            facts = {k: v for k, v in match.groupdict().items() if v} if match else {}
+            facts = {k: v[:_MAX_FACT] for k, v in match.groupdict().items() if v} if match else {}
             self._keep(Hit(signature, line.number, rank, phase, text[:2000], raised_at, line.stamped, facts))
 
     def _keep(self, hit: Hit) -> None:
