@@ -82,7 +82,8 @@ def main() -> int:
     )
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--lock", type=Path, help="a file to lock for the length of each launch")
+    parser.add_argument("--lock", type=Path, help="a file to lock while servers run")
+    parser.add_argument("--batch", type=int, default=1, help="launches for each time the lock is taken")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server of this moment is ended too
     grid = dict(GRID)
@@ -95,14 +96,14 @@ def main() -> int:
             arguments = {"mem-fraction-static": 0.12, **SPECULATIVE, **extra}
             grid[name] = {"model": SMOL, "draft": asked.draft, "args": arguments}
     failures = 0
-    for name, entry in grid.items():
-        if asked.only and name not in asked.only:
-            continue
+    names = [name for name in grid if not asked.only or name in asked.only]
+    for first in range(0, len(names), asked.batch):
         with locked(asked.lock):
-            record = launch(name, entry, asked.stack, asked.models, asked.out)
-        expected = "failed" if entry.get("edge", 0) < 0 else "ready"
-        failures += record["outcome"] != expected
-        print(f"{name:16} {record['outcome']:7} {record['seconds']:5.0f} s", flush=True)
+            for name in names[first : first + asked.batch]:
+                record = launch(name, grid[name], asked.stack, asked.models, asked.out)
+                expected = "failed" if grid[name].get("edge", 0) < 0 else "ready"
+                failures += record["outcome"] != expected
+                print(f"{name:16} {record['outcome']:7} {record['seconds']:5.0f} s", flush=True)
     return int(failures > 0)
 
 
@@ -123,6 +124,7 @@ def launch(name: str, entry: dict[str, Any], stack: str, models: Path, out: Path
         "HF_HUB_OFFLINE": "1",
         "TORCH_COMPILE_DISABLE": "1",
         "TQDM_DISABLE": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",  # spinning threads starve one another on a machine with few cores
         "PYTHONPATH": str(Path(__file__).parent / "kv_readings"),
     }
     if arguments.get("tp", 1) > 1:
@@ -137,7 +139,7 @@ def launch(name: str, entry: dict[str, Any], stack: str, models: Path, out: Path
             command, stdout=sink, stderr=subprocess.STDOUT, env=environment, start_new_session=True
         )
         try:
-            outcome = wait(process, raw, deadline_s=240)
+            outcome = wait(process, raw, deadline_s=480)
         finally:
             end(process)
     kept = [
