@@ -8,8 +8,8 @@ Each entry of GRID is one launch on the CPU stack. Of its log the lines about me
 paths replaced, next to ``grid.json``: the model's configuration, the arguments and how the launch ended.
 ``tests/kv/test_real_logs.py`` then holds the predictor against every one of them. Two entries are found,
 not given: the fraction just below the window and one just above, from what the first launch read.
-``kv_readings`` makes every server print the readings of its sizing as well, unrounded: with them the
-formula must give the token count exactly.
+``sglgate/stack_side/kv_readings`` makes every server print the readings of its sizing as well, unrounded:
+with them the formula must give the token count exactly.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from sglgate.kv.checks import READINGS_PATH
 
 SMOL, TINY = "smollm2-135m-instruct", "tiny-llama-tp2"
 READY = "The server is fired up and ready to roll!"
@@ -125,7 +127,7 @@ def launch(name: str, entry: dict[str, Any], stack: str, models: Path, out: Path
         "TORCH_COMPILE_DISABLE": "1",
         "TQDM_DISABLE": "1",
         "OMP_WAIT_POLICY": "PASSIVE",  # spinning threads starve one another on a machine with few cores
-        "PYTHONPATH": str(Path(__file__).parent / "kv_readings"),
+        "PYTHONPATH": str(READINGS_PATH),
     }
     if arguments.get("tp", 1) > 1:
         environment |= {
