@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sglgate.kv.account import Account, Change, account, changes
-from sglgate.kv.budget import GIB, Interval, implied_fraction, minimum_fraction, round_up
+from sglgate.kv.budget import GIB, Interval, drift_gib, implied_fraction, minimum_fraction, round_up
 from sglgate.kv.case import prepare
 from sglgate.kv.checks import RankCheck, pool_of, predict_from_record, sizing_question
 from sglgate.kv.fractions import fraction_for, implied_by_tokens, memory
@@ -154,6 +154,7 @@ def _implied(
     if draft is not None and draft.size is not None and group[0].draft_before_sizing:
         counted = draft.size.nominal
     half = question.rounding_gib
+    off = half + drift_gib(question)
     held = Interval(
         target.size.low + state + counted - 0.02 * bool(counted or state),
         target.size.nominal + state + counted,
@@ -161,7 +162,7 @@ def _implied(
     )
     return implied_fraction(
         Interval(question.pre_gib - half, question.pre_gib, question.pre_gib + half),
-        Interval(question.avail_gib - half, question.avail_gib, question.avail_gib + half),
+        Interval(question.avail_gib - off, question.avail_gib, question.avail_gib + off),
         held,
     )
 

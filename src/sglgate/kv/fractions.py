@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sglgate.errors import MisuseError
-from sglgate.kv.budget import Interval, multimodal_reserve_gib, rank_spread_gib, rest_interval, unseen_gib
+from sglgate.kv.budget import (
+    Interval,
+    drift_gib,
+    multimodal_reserve_gib,
+    rank_spread_gib,
+    rest_interval,
+    unseen_gib,
+)
 from sglgate.kv.case import Case
 from sglgate.kv.defaults import Default, default_fraction
 from sglgate.kv.sizing import Pool
@@ -152,11 +159,11 @@ def implied_by_tokens(case: Case, pre: Interval, avail: Interval, tokens: int) -
         return None
     reserve = multimodal_reserve_gib(case.rules, case.geometry)
     unseen = unseen_gib(case.question, case.rules, case.geometry)
-    spread = rank_spread_gib(case.question)
+    spread, drift = rank_spread_gib(case.question), drift_gib(case.question)
     return Interval(
-        1 - (avail.high - need - reserve) / (pre.low - spread),
+        1 - (avail.high + drift - need - reserve) / (pre.low - spread),
         1 - (avail.nominal - need - reserve) / pre.nominal,
-        1 - (avail.low - over - reserve - unseen - spread) / pre.high,
+        1 - (avail.low - over - reserve - unseen - spread - drift) / pre.high,
     )
 
 
