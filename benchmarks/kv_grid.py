@@ -117,6 +117,7 @@ def launch(name: str, entry: dict[str, Any], stack: str, models: Path, out: Path
     model = models / entry["model"]
     command = [stack, "-m", "sglang.launch_server", "--model-path", str(model), "--device", "cpu"]
     command += ["--attention-backend", "torch_native", "--host", "127.0.0.1", "--port", str(free_port())]
+    command += ["--skip-server-warmup"]  # the pool is sized long before
     for key, value in arguments.items():
         command += [f"--{key}", str(value)]
     if "draft" in entry:

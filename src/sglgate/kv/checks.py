@@ -14,9 +14,11 @@ from sglgate.kv.geometry import Config, Family, draft_layer_count
 from sglgate.kv.observed import Observed, PoolLine, RankReadings, observe, question_of
 from sglgate.kv.predict import predict
 from sglgate.kv.question import Prediction, Question, Verdict
-from sglgate.kv.versions import rules_for
 from sglgate.logs import StartupRecord
 
+_FREED = (
+    "; garbage is collected before the sizing, so it may see more free memory than the log's last reading"
+)
 _READING = re.compile(r"kv reading: (?P<word>pre|avail)=(?P<gib>[\d.]+) GiB")
 
 
@@ -129,6 +131,7 @@ def _check_group(
     if fraction is not None:
         question = question.model_copy(update={"mem_fraction_static": fraction})
     answer = predict(question)
+    rules = prepare(question).rules
     expected: dict[str, float | None] = {"target": None, "draft": None}
     narrowest = 0.0
     if answer.verdict is not Verdict.DECLINED:
@@ -142,11 +145,11 @@ def _check_group(
         if draft_config is not None:
             layers = draft_layer_count(draft_config)
             split = Split(question.tp_size, 1, int(question.dp_attention))
-            rules = rules_for(question.sglang_version or version or "0.5.23")
             row = draft_row_bytes(draft_config, rules, split, case.kv_dtype, layers)
             expected["draft"] = None if row is None else float(row)
+    above = _FREED if rules.gc_before_sizing else ""
     return [
-        _check(rank.rank, role, pool, answer, expected[role], observed.page_size, narrowest)
+        _check(rank.rank, role, pool, answer, expected[role], observed.page_size, narrowest, above)
         for rank in group
         for role in ("target", "draft")
         if (pool := rank.pool(role)) is not None
@@ -170,6 +173,7 @@ def _check(
     expected: float | None,
     page: int,
     narrowest: float,
+    above: str,
 ) -> RankCheck:
     found = None if pool.size is None else pool.size.nominal * GIB / (pool.tokens + page)
     inside: bool | None = None
@@ -178,6 +182,7 @@ def _check(
         why = answer.notes[0] if answer.notes else "nothing predicted"
     elif not answer.tokens_min <= pool.tokens <= answer.tokens_max:
         inside, why = False, f"{pool.tokens} tokens lie outside {answer.tokens_min} to {answer.tokens_max}"
+        why += above if pool.tokens > answer.tokens_max else ""
     elif (
         pool.size is not None
         and expected is not None
