@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sglgate.kv.budget import minimum_fraction
 from sglgate.kv.checks import exact_readings, predict_from_record
 from sglgate.kv.explain import explain
 from sglgate.kv.observed import observe, question_of, read_log
@@ -105,20 +106,25 @@ def test_the_grid_covers_what_it_claims():
     assert len({entry["mem-fraction-static"] for entry in arguments}) >= 5
 
 
+def distance(name):
+    """How far the fraction lies above the window's lower end, by the launch's own readings."""
+    pre, avail = readings_of(name)
+    return GRID[name]["arguments"]["mem-fraction-static"] - minimum_fraction(pre, avail)
+
+
 def test_a_fraction_just_below_the_window_failed_for_real():
-    message = explain(record_of("bf16-below"), GRID["bf16-below"]["model_config"], version=VERSION)
-    answer = predict(exact_question("bf16-below"))
+    record = record_of("fp32-below")
     printed = re.search(
-        r"minimum viable = 1 - available/pre = ([\d.]+)", (LOGS / "bf16-below.log").read_text()
+        r"minimum viable = 1 - available/pre = ([\d.]+)", (LOGS / "fp32-below.log").read_text()
     )
-    asked = exact_question("bf16-below")
-    assert GRID["bf16-below"]["outcome"] == "failed"
-    assert answer.verdict is Verdict.EXHAUSTED
-    assert not message.pool_found
-    assert float(printed[1]) == pytest.approx(1 - asked.avail_gib / asked.pre_gib, abs=5.1e-5)
+    assert GRID["fp32-below"]["outcome"] == "failed"
+    assert -0.03 < distance("fp32-below") < 0
+    assert predict(exact_question("fp32-below")).verdict is Verdict.EXHAUSTED
+    assert not explain(record, GRID["fp32-below"]["model_config"], version=VERSION).pool_found
+    assert float(printed[1]) == pytest.approx(minimum_fraction(*readings_of("fp32-below")), abs=5.1e-5)
 
 
 def test_a_fraction_just_above_it_worked():
-    assert GRID["bf16-above"]["outcome"] == "ready"
-    above, below = (GRID[f"bf16-{side}"]["arguments"]["mem-fraction-static"] for side in ("above", "below"))
-    assert above - below < 0.03
+    assert GRID["fp32-above"]["outcome"] == "ready"
+    assert 0 < distance("fp32-above") < 0.03
+    assert predict(exact_question("fp32-above")).verdict is Verdict.FITS

@@ -175,10 +175,9 @@ def _contradictions(
     checks: tuple[RankCheck, ...],
 ) -> tuple[str, ...]:
     found: list[str] = []
-    capped = observed.arguments.get("max_total_tokens") is not None
     if fraction is not None and implied is not None:
         low, high = implied.low - _FRACTION_TOLERANCE, implied.high + _FRACTION_TOLERANCE
-        if fraction < low or (fraction > high and not capped):
+        if not low <= fraction <= high:
             found.append(
                 f"mem_fraction_static {fraction:g} does not give this pool: it implies "
                 f"f = {implied.nominal:.3f} ({implied.low:.4f} to {implied.high:.4f})"
@@ -247,6 +246,13 @@ def _headline(
             f"{can}, {smallest}"
         )
     agrees = "" if implied is None else f"; the pool implies f = {implied.nominal:.3f}"
+    cap = observed.arguments.get("max_total_tokens")
+    if (
+        implied is None
+        and isinstance(cap, int)
+        and target.tokens >= cap // observed.page_size * observed.page_size
+    ):
+        agrees = f"; capped by max_total_tokens {cap}"
     said = "not shown" if fraction is None else f"{fraction:g}"
     return f"{target.tokens} tokens a rank; mem_fraction_static {said}{agrees}" + (
         "" if not contradictions else f"; {len(contradictions)} contradiction(s)"

@@ -47,7 +47,8 @@ def memory(case: Case) -> tuple[Interval | None, Interval | None, tuple[str, ...
             pre.low - asked.weights_gib, pre.nominal - asked.weights_gib, pre.high - asked.weights_gib
         )
         notes.append("free memory after weights is taken as that before them less weights_gib")
-    if pre is not None and avail is not None and avail.low > pre.high:
+    on_cpu = asked.device == "cpu"  # where other processes give memory back in between
+    if pre is not None and avail is not None and avail.low > pre.high and not on_cpu:
         raise MisuseError(
             f"more is free after the weights than before them ({asked.pre_gib} GiB)",
             key="avail_gib",
@@ -143,7 +144,13 @@ def smallest_fraction(holds: Callable[[float], bool]) -> float | None:
 
 
 def implied_by_tokens(case: Case, pre: Interval, avail: Interval, tokens: int) -> Interval | None:
-    """The fractions whose pool, uncapped, has exactly this many tokens: what the pool says about the flag."""
+    """The fractions whose pool, uncapped, has exactly this many tokens: what the pool says about the flag.
+
+    None where no fraction has, and where the pool is the cap: it would be the same for any larger fraction.
+    """
+    cap, page = case.question.max_total_tokens, case.question.page_size
+    if cap is not None and tokens >= cap // page * page:
+        return None
     uncapped = case.question.model_copy(update={"max_total_tokens": None})
     sizing = replace(case.sizing, question=uncapped)
 
