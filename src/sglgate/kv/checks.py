@@ -49,12 +49,12 @@ def predict_from_record(
     """Every rank's target and draft pool against its predicted interval: what the live gate asks.
 
     Args:
-        record: a finished start, as :mod:`sglgate.logs` reads it. config: the target's ``config.json``.
-        draft_config: the draft's, for the width of its rows; its token count is the target's by
-        construction. version: the stack's SGLang version, where the log does not say it. fraction: to
-        predict with instead of the log's own ``mem_fraction_static``. readings: free GiB before and after
-        the weights, unrounded, as :func:`exact_readings` finds them; the count
-            must then be met exactly.
+        record: a finished start, as :mod:`sglgate.logs` reads it.
+        config: the target's ``config.json``.
+        draft_config: the draft's, for the width of its rows; its tokens are the target's by construction.
+        version: the stack's SGLang version, where the log does not say it.
+        fraction: to predict with instead of the log's own ``mem_fraction_static``.
+        readings: GiB before and after the weights from :func:`exact_readings`: the count must be met exactly.
 
     Raises:
         MisuseError: the log shows no memory readings.
