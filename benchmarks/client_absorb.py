@@ -4,9 +4,10 @@
         --sglang-python PATH/bin/python --tokenizer FOLDER --guidellm PATH/bin/guidellm
 
 taskset holds the client on one CPU and the stub on another. Each answer is one event a token with the
-cumulative text, as SGLang streams by default; the stub writes as fast as the client reads. Every client is run
-at each concurrency in turn, `--rounds` times; medians are printed. Rates are whole-run output tokens per second
-as each client reports them, after its own start-up. A client that is not there is named, with what is missing.
+cumulative text, as SGLang streams by default; the stub writes as fast as the client reads. Every client is
+run at each concurrency in turn, `--rounds` times; medians are printed. Rates are whole-run output tokens
+per second as each client reports them, after its own start-up. A client that is not there is named, with
+what is missing.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from sglgate.errors import MisuseError
@@ -141,8 +141,8 @@ class _Connection(asyncio.BufferedProtocol):
             self._fail(now, FailureKind.STALLED, f"no token for {stall_s:g} s after {flight.upto[-1]} tokens")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # No isinstance: uvloop's transports do not derive from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
