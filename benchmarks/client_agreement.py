@@ -1,12 +1,12 @@
 """Do our figures agree with `sglang.bench_serving` on the same server, within noise?
 
-    python benchmarks/client_agreement.py http://127.0.0.1:30000 --sglang-python PATH/bin/python --tokenizer FOLDER
+    python benchmarks/client_agreement.py URL --sglang-python PATH/bin/python --tokenizer FOLDER
 
-Both clients send the same prompts with the same lengths at the same concurrency to one running server, in ABBA
-order, the prefix cache flushed before each turn. Compared are medians over all requests of a turn, by
-bench_serving's own definitions (whole run, no warm-up dropped). Noise is what either client differs from itself
-between its turns: a figure agrees when the two means differ by no more than the larger of those ranges, or by 2 %.
-Exit code 1 where one does not.
+Both clients send the same prompts with the same lengths at the same concurrency to one running server, in
+ABBA order, the prefix cache flushed before each turn. Compared are medians over all requests of a turn, by
+bench_serving's own definitions (whole run, no warm-up dropped). Noise is what either client differs from
+itself between its turns: a figure agrees when the two means differ by no more than the larger of those
+ranges, or by 2 %. Exit code 1 where one does not.
 """
 
 from __future__ import annotations
@@ -66,11 +66,9 @@ def median(values) -> float:
 def bench_serving(args: argparse.Namespace, prompts: PromptSet) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         dataset, output = Path(folder, "prompts.jsonl"), Path(folder, "out.jsonl")
-        turns = [
-            [{"content": prompt.text}, {"content": "an answer that is not used"}]
-            for prompt in prompts.prompts
-        ]
-        dataset.write_text("".join(json.dumps({"conversations": turn}) + "\n" for turn in turns))
+        answer = {"content": "an answer that is not used"}
+        rows = ({"conversations": [{"content": prompt.text}, answer]} for prompt in prompts.prompts)
+        dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
         argv = [
             args.sglang_python, "-m", "sglang.bench_serving", "--backend", "sglang", "--base-url", args.url,
             "--dataset-name", "custom", "--dataset-path", str(dataset), "--tokenizer", args.tokenizer,
