@@ -184,6 +184,131 @@ def print_table(samples: dict[str, dict[int, list[dict]]], concurrencies: list[i
             ratio = f" ({value / rate['sglgate', c]:.2f})" if value and name != "sglgate" else ""
             cells.append(f"{value:,.0f}{ratio}" if value else "failed")
         print(f"| {name} | " + " | ".join(cells) + " |")
+    for name in IN_PROCESS:
+        for c in concurrencies:
+            share = statistics.median(sample["cpu_share"] or 0.0 for sample in samples[name][c])
+            print(
+                f"{name} at {c}: {share:.0%} of its CPU, so {rate[name, c] / share:,.0f} tokens per CPU second"
+            )
+    print("Below about 90 % the stub (or other work) was the limit, and the rate is a lower bound.")
+
+
+def main() -> dict:
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector, read_bufsize=10 * 2**20) as session:
+            start, cpu = time.perf_counter(), time.thread_time()
+            total = sum(await asyncio.gather(*(user(session) for _ in range(concurrency))))
+            wall = time.perf_counter() - start
+            return {"tok_per_s": total / wall, "cpu_share": (time.thread_time() - cpu) / wall}
+
+    with asyncio.Runner(loop_factory=fast_loop_factory()) as runner:
+        return runner.run(main())
+
+
+IN_PROCESS: dict[str, Callable[..., dict]] = {"sglgate": ours, "aiohttp + our recorder": aiohttp_reference}
+
+
+def child(name: str, args: argparse.Namespace, url: str, concurrency: int, requests: int) -> dict:
+    """One of our own clients, in a process pinned to the client's CPU."""
+    argv = [sys.executable, __file__, "--child", name, url, str(concurrency), str(requests), str(args.tokens)]
+    done = pinned(args, argv)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def bench_serving(args: argparse.Namespace, url: str, concurrency: int, requests: int) -> dict:
+    if not args.sglang_python:
+        raise MissingError("--sglang-python was not given")
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "out.jsonl")
+        argv = [
+            args.sglang_python, "-m", "sglang.bench_serving", "--backend", "sglang", "--base-url", url,
+            "--dataset-name", "random-ids", "--model", "stub", "--tokenizer", args.tokenizer,
+            "--random-input-len", "16", "--random-output-len", str(args.tokens), "--random-range-ratio", "1",
+            "--num-prompts", str(requests), "--max-concurrency", str(concurrency),
+            "--ready-check-timeout-sec", "0", "--disable-tqdm", "--output-file", str(output),
+        ]  # fmt: skip
+        pinned(args, argv)
+        report = json.loads(output.read_text().splitlines()[-1])
+    if report["completed"] != requests:
+        raise RuntimeError(f"bench_serving completed {report['completed']} of {requests}")
+    return {"tok_per_s": report["output_throughput"]}
+
+
+def guidellm(args: argparse.Namespace, url: str, concurrency: int, requests: int) -> dict:
+    if not args.guidellm:
+        raise MissingError("--guidellm was not given")
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "report.json")
+        argv = [
+            args.guidellm, "run", "--disable-console",
+            "--backend", f"kind=openai_http,target={url},model=stub,validate_backend=false,"
+            "request_format=/v1/completions",
+            "--profile", f"kind=concurrent,streams={concurrency}",
+            "--constraint", f"kind=max_requests,count={requests}",
+            "--data", f"kind=synthetic_text,prompt_tokens=16,output_tokens={args.tokens}",
+            "--tokenizer", f"kind=huggingface_auto,model={args.tokenizer}",
+            "--output", f"kind=json,path={output}",
+        ]  # fmt: skip
+        pinned(args, argv)
+        report = json.loads(output.read_text())
+    metrics = report["benchmarks"][0]["metrics"]
+    return {"tok_per_s": metrics["output_tokens_per_second"]["successful"]["mean"]}
+
+
+OTHERS: dict[str, Callable[..., dict]] = {"sglang.bench_serving": bench_serving, "GuideLLM": guidellm}
+
+
+def pinned(args: argparse.Namespace, argv: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    command = ["taskset", "-c", str(args.client_cpu), *argv]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    if done.returncode:
+        raise MissingError(f"exit {done.returncode}: {(done.stderr or done.stdout).strip()[-600:]}")
+    return done
+
+
+def measure(args: argparse.Namespace) -> dict[str, dict[int, list[dict]]]:
+    samples: dict[str, dict[int, list[dict]]] = {}
+    missing: dict[str, str] = {}
+    for _ in range(args.rounds):
+        for concurrency in args.concurrency:
+            requests = args.requests or max(32, 4 * concurrency)
+            for name in [*IN_PROCESS, *OTHERS]:
+                if name in missing:
+                    continue
+                with stub.running(
+                    stub.StubConfig(events_per_write=args.events_per_write), cpu=args.stub_cpu
+                ) as url:
+                    try:
+                        if name in IN_PROCESS:
+                            sample = child(name, args, url, concurrency, requests)
+                        else:
+                            sample = OTHERS[name](args, url, concurrency, requests)
+                    except MissingError as reason:
+                        missing[name] = str(reason)
+                        print(f"{name}: not run: {reason}", file=sys.stderr)
+                        continue
+                samples.setdefault(name, {}).setdefault(concurrency, []).append(sample)
+                print(f"  {name} at {concurrency}: {sample}", file=sys.stderr, flush=True)
+    return samples
+
+
+def print_table(samples: dict[str, dict[int, list[dict]]], concurrencies: list[int]) -> None:
+    rate = {
+        (name, c): statistics.median(sample["tok_per_s"] for sample in by_concurrency[c])
+        for name, by_concurrency in samples.items()
+        for c in concurrencies
+        if by_concurrency.get(c)
+    }
+    print("| client | " + " | ".join(f"{c} in flight, tok/s" for c in concurrencies) + " |")
+    print("|---|" + "---|" * len(concurrencies))
+    for name in samples:
+        cells = []
+        for c in concurrencies:
+            value = rate.get((name, c))
+            ratio = f" ({value / rate['sglgate', c]:.2f})" if value and name != "sglgate" else ""
+            cells.append(f"{value:,.0f}{ratio}" if value else "failed")
+        print(f"| {name} | " + " | ".join(cells) + " |")
     mine = samples["sglgate"]
     shares = {c: statistics.median(sample["cpu_share"] or 0.0 for sample in mine[c]) for c in concurrencies}
     print("sglgate's own CPU share: " + ", ".join(f"{share:.0%} at {c}" for c, share in shares.items()))

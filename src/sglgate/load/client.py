@@ -13,7 +13,7 @@ from sglgate.errors import MisuseError
 from sglgate.load.flight import FailureKind, Flight, ServerReportedError
 from sglgate.load.wire import ResponseParser, WireError
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 128 * 1024
 # uvicorn closes an idle connection after 5 s; well before that a reused one could die under a request of
 # ours.
 IDLE_REUSE_S = 1.0
