@@ -39,7 +39,7 @@ _MARKS: Final = {
     Kind.READY: "ready",
 }
 
-_RATES: Final = re.compile(rb"gen throughput \(token/s\): (\d+\.\d+|nan|inf)")
+_RATES: Final = re.compile(rb"gen throughput \(token/s\): (\d+\.\d+)")
 # Not "block accept len", which some speculative modes print behind it.
 _ACCEPTED: Final = re.compile(rb", accept len: (\d+\.\d+)")
 
