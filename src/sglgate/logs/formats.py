@@ -322,7 +322,7 @@ DECODE_CORE: Final = "Decode batch"
 PREFILL_CORE: Final = "Prefill batch"
 DECODE: Final = re.compile(
     rb"Decode batch(?: \[\d+\])?[,.] #running-req: (?P<running>\d+), [^\n]*?"
-    rb"(?:accept len: (?P<accept_len>[\d.]+), [^\n]*?)?gen throughput \(token/s\): (?P<tok_per_s>[\d.]+)"
+    rb"(?:accept len: (?P<accept_len>\d+(?:\.\d+)?), [^\n]*?)?gen throughput \(token/s\): (?P<tok_per_s>\d+(?:\.\d+)?)(?![\d.])"
 )
 PREFILL: Final = re.compile(
     rb"Prefill batch(?: \[\d+\])?[,.] #new-seq: (?P<new_seq>\d+), #new-token: (?P<new_tokens>\d+), "
