@@ -1,9 +1,10 @@
-"""Acceptance length of the committed draft on prompts that its training never saw, on a running EAGLE-3 server.
+"""Acceptance length of the committed draft on prompts that its training never saw, on a running EAGLE-3
+server.
 
     python benchmarks/eagle3_acceptance.py http://127.0.0.1:30000 --prompts 35
 
-Greedy, 96 tokens a prompt, one request at a time; a request's acceptance length is completion_tokens / spec_verify_ct.
-Prints the mean and its 95 % interval (normal, over prompts), in all and per kind of prompt.
+Greedy, 96 tokens a prompt, one request at a time; a request's acceptance length is completion_tokens /
+spec_verify_ct. Prints the mean and its 95 % interval (normal, over prompts), in all and per kind of prompt.
 """
 
 from __future__ import annotations
