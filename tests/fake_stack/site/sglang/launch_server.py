@@ -1,6 +1,6 @@
 """A server that looks like SGLang from outside. ``FAKE`` lists its faults, separated by commas:
 
-rank-differs, no-kv-line, strange-kv-line, wrong-size, figures-differ, health-only, dies-in-weights, hangs-in-weights,
+rank-differs, one-rank-silent, no-kv-line, strange-kv-line, wrong-size, figures-differ, health-only, dies-in-weights, hangs-in-weights,
 oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start
 """
 
@@ -65,7 +65,7 @@ def start(args):
         half = (tokens + args.page_size) * row / 2 / GIB * (2 if "wrong-size" in FAULTS else 1)
         if "strange-kv-line" in FAULTS:
             log(f"KV Cache is allocated: {tokens} slots", name(r))
-        elif "no-kv-line" not in FAULTS:
+        elif "no-kv-line" not in FAULTS and not ("one-rank-silent" in FAULTS and r):
             log(
                 f"KV Cache is allocated. dtype: torch.bfloat16, #tokens: {tokens}, K size: {half:.2f} GB, "
                 f"V size: {half:.2f} GB",
