@@ -209,7 +209,7 @@ CASES = [
          {**TWO_RANKS, "SGLANG_WAIT_PORT_TIMEOUT": "3"}, TINY, hold_port=True),
     Case("tp_not_divisible_by_nodes", ["--tp", "3", "--nnodes", "2", "--node-rank", "0", "--dist-init-addr", "127.0.0.1:29555"], TWO_RANKS, TINY),
     Case("tiny_memory_fraction", ["--mem-fraction-static", "0.0005"]),
-    # 9 heads over 2 ranks fail on a GPU; the CPU path of 0.5.23 pads the heads and loads.
+    # 9 heads over 2 ranks fail on a GPU; on the CPU 0.5.23 was seen to load the weights all the same.
     Case("unknown_architecture", edit=_set(architectures=["NoSuchForCausalLM"])),
     Case("unknown_model_type", edit=_set(model_type="no_such_type")),
     Case("killed_serving", act=_kill_scheduler),
