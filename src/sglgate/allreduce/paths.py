@@ -273,7 +273,7 @@ PATHS: dict[str, Path] = {
         ),
         Path(
             "mscclpp",
-            kernels=(r"(?i)mscclpp", r"allreduce(_LL)?_\d*node", r"(?i)\ballreduce\w*(kernel|allpair)"),
+            kernels=(r"\bmscclpp::", r"\ballreduce_LL_[12]node"),
             claim=_mscclpp,
             flags=lambda release: ("--enable-mscclpp", *_no_custom(release)),
             settings={"enable_mscclpp": True, "disable_custom_all_reduce": True},

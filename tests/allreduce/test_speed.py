@@ -1,0 +1,44 @@
+"""The arithmetic of timing, without ranks."""
+
+import pytest
+
+from sglgate.allreduce import speed
+from sglgate.allreduce.messages import TimedAnswer
+
+
+def answer(*blocks: tuple[float, ...]) -> TimedAnswer:
+    whos = ("baseline", "candidate", "candidate", "baseline")
+    return TimedAnswer.model_validate(
+        {
+            "blocks": [
+                {"who": who, "seconds": seconds, "clock_mhz": (None, None)}
+                for who, seconds in zip(whos, blocks, strict=True)
+            ],
+            "buffers": 1,
+        }
+    )
+
+
+def test_stragglers_that_take_turns_are_not_hidden_by_medians() -> None:
+    one = answer((1.0, 9.0, 1.0), (1.0,), (1.0,), (1.0,))
+    other = answer((9.0, 1.0, 9.0), (1.0,), (1.0,), (1.0,))
+    assert speed.group_seconds([one, other], 0) == 9.0
+
+
+def test_a_pair_is_the_geometric_mean_of_each_arms_two_blocks() -> None:
+    block = speed.paired([answer((1.0,), (3.0,), (12.0,), (4.0,))])
+    assert block.baseline == pytest.approx(2.0)
+    assert block.candidate == pytest.approx(6.0)
+    assert block.order == "ABBA"
+
+
+def test_several_quads_make_one_block() -> None:
+    one, two = answer((1.0,), (2.0,), (2.0,), (1.0,)), answer((1.0,), (8.0,), (8.0,), (1.0,))
+    both = TimedAnswer(blocks=one.blocks + two.blocks, buffers=1)
+    assert speed.paired([both]).candidate == pytest.approx(4.0)
+    assert speed.paired([both]).baseline == pytest.approx(1.0)
+
+
+def test_a_linear_drift_cancels_in_a_pair() -> None:
+    block = speed.paired([answer((1.0,), (1.1,), (1.21,), (1.331,))])
+    assert block.candidate == pytest.approx(block.baseline)
