@@ -23,6 +23,8 @@ class Look:
 
     Ratios are candidate / baseline. ``sd_log`` and ``df`` are those of the bound, ``pooled`` whether a
     history is in them. The chances are those of the bound at the cap, should the blocks go on as they began.
+    The distances are the interval on the log scale from the threshold, positive on the green side: PASS when
+    the least is not negative, FAIL when the most is.
     """
 
     n: int
@@ -34,6 +36,8 @@ class Look:
     pooled: bool
     chance_to_pass: float
     chance_to_decide: float
+    least_distance: float
+    most_distance: float
 
 
 @dataclass(frozen=True)
@@ -200,35 +204,41 @@ def _walk(start: Decision, blocks: Sequence[Block], prior: NoisePrior | None, fa
         if refusal is not None:
             # For good: taking it back at a quieter look would choose the noise by the result.
             prior, state = None, replace(state, pooling=f"history refused at block {n}: {refusal}")
-        look, passes, fails = _look(rule, index, mean, variance, prior, fail_share)
-        state = replace(state, ratio=look.ratio, interval=look.interval, looks=(*state.looks, look))
-        side = "at or above" if rule.kind == "at_least" else "at or below"
-        shown = (
-            f"ratio {look.ratio:.4f} [{look.interval[0]:.4f}, {look.interval[1]:.4f}] "
-            f"against {rule.threshold:g} after {n} blocks, sd {look.sd_log:.2%}"
+        look = _look(rule, index, mean, variance, prior, fail_share)
+        verdict, reason = _judge(rule, look)
+        state = replace(
+            state, reason=reason, ratio=look.ratio, interval=look.interval, looks=(*state.looks, look)
         )
-        if passes:
-            return _end(state, Verdict.PASS, f"shown to be {side} the threshold: {shown}")
-        if fails:
-            return _end(state, Verdict.FAIL, f"shown not to be {side} the threshold: {shown}")
-        if n == rule.cap:
-            return _end(
-                state, Verdict.INCONCLUSIVE, f"the interval straddles the threshold at the cap: {shown}"
-            )
-        if look.chance_to_decide < rule.futility:
-            return _end(
-                state,
-                Verdict.INCONCLUSIVE,
-                f"more blocks would hardly settle it ({look.chance_to_decide:.0%} by block {rule.cap}): "
-                f"{shown}",
-            )
-        state = replace(state, reason=f"the interval straddles the threshold: {shown}")
+        if verdict is not None:
+            return _end(state, verdict, reason)
     raise AssertionError("the last look always decides")
+
+
+def _judge(rule: Rule, look: Look) -> tuple[Verdict | None, str]:
+    side = "at or above" if rule.kind == "at_least" else "at or below"
+    shown = (
+        f"ratio {look.ratio:.4f} [{look.interval[0]:.4f}, {look.interval[1]:.4f}] "
+        f"against {rule.threshold:g} after {look.n} blocks, sd {look.sd_log:.2%}"
+    )
+    if look.least_distance >= 0:
+        return Verdict.PASS, f"shown to be {side} the threshold: {shown}"
+    if look.most_distance < 0:
+        return Verdict.FAIL, f"shown not to be {side} the threshold: {shown}"
+    straddles = "the interval straddles the threshold"
+    if look.n == rule.cap:
+        return Verdict.INCONCLUSIVE, f"{straddles} at the cap: {shown}"
+    if look.chance_to_decide < rule.futility:
+        chance = f"{look.chance_to_decide:.0%} by block {rule.cap}"
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{straddles} and more blocks would hardly change that ({chance}): {shown}",
+        )
+    return None, f"{straddles}: {shown}"
 
 
 def _look(
     rule: Rule, index: int, mean: float, variance: float, prior: NoisePrior | None, fail_share: float
-) -> tuple[Look, bool, bool]:
+) -> Look:
     n, alpha = rule.looks[index], rule.alphas[index]
     df, spread = n - 1, variance
     if prior is not None:
@@ -239,7 +249,7 @@ def _look(
     high = mean + critical_t(alpha * fail_share, df) * error
     to_pass, to_fail = _chances(rule, n, mean, spread, df, fail_share)
     ends = sorted((rule.ratio_at(low), rule.ratio_at(high)))
-    look = Look(
+    return Look(
         n=n,
         alpha=alpha,
         ratio=rule.ratio_at(mean),
@@ -249,8 +259,9 @@ def _look(
         pooled=prior is not None,
         chance_to_pass=to_pass,
         chance_to_decide=to_pass + to_fail,
+        least_distance=low,
+        most_distance=high,
     )
-    return look, low >= 0, high < 0
 
 
 def _chances(

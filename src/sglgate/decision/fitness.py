@@ -17,6 +17,7 @@ from sglgate.evidence import Verdict
 
 AA_LOOKS = (2, 4, 6)
 _ESTABLISHED = 0.05
+_DOUBT = 0.2
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def judge_aa(
     """UNFIT when equal arms differ by over half the design effect, or when the cap cannot beat the noise.
 
     Both are asked at each look. An objection that the blocks establish (5 % level) ends it; one that may be
-    chance asks for more A/A blocks, and at the last look it stands. No objection: fit.
+    chance asks for more A/A blocks, and at the last look it stands. No objection: fit. Before the last look
+    the noise must be beatable even at its upper 80 % bound: two quiet blocks may be luck.
 
     Raises:
         MisuseError: blocks that were not run in ABBA order, or looks that are not ascending counts from 2.
@@ -99,7 +101,7 @@ def judge_aa(
             waiting = f"{len(valid)} valid A/A blocks, ask again at {n}"
             return replace(state, reason="; ".join(filter(None, (waiting, state.reason))), next_look=n)
         need_abba(valid[:n])
-        state, objections = _look(rule, state, valid[:n], prior)
+        state, objections = _look(rule, state, valid[:n], prior, is_last=n == looks[-1])
         if not objections:
             return _end(state, Verdict.PASS, f"fit: {state.reason}")
         if n == looks[-1] or any(objection.is_established for objection in objections):
@@ -108,7 +110,12 @@ def judge_aa(
 
 
 def _look(
-    rule: Rule, state: Fitness, blocks: Sequence[Block], prior: NoisePrior | NoPrior | None
+    rule: Rule,
+    state: Fitness,
+    blocks: Sequence[Block],
+    prior: NoisePrior | NoPrior | None,
+    *,
+    is_last: bool,
 ) -> tuple[Fitness, list[_Objection]]:
     n = len(blocks)
     ratios = [block.log_ratio for block in blocks]
@@ -132,8 +139,9 @@ def _look(
     if abs(mean) > rule.effect_log / 2:
         chance = critical_t(_ESTABLISHED / 2, df) * sd / math.sqrt(n)
         objections.append(_Objection("drift", abs(mean) > chance))
-    if power < rule.min_power:
-        objections.append(_Objection("noise", power_at_cap(rule, _least_sd(sd, df)) < rule.min_power))
+    if power_at_cap(rule, sd if is_last else _sd_bound(sd, df, 1 - _DOUBT)) < rule.min_power:
+        least_sd = _sd_bound(sd, df, _ESTABLISHED)
+        objections.append(_Objection("noise", power_at_cap(rule, least_sd) < rule.min_power))
     reason = f"{' and '.join(o.text for o in objections)}: {figures}" if objections else figures
     seen = replace(
         state,
@@ -147,11 +155,11 @@ def _look(
     return seen, objections
 
 
-def _least_sd(sd: float, df: int) -> float:
-    """The smallest sd that would still give this one with probability 5 % (chi square)."""
+def _sd_bound(sd: float, df: int, chance: float) -> float:
+    """The true sd under which noise at least as large as ``sd`` has this chance (chi square)."""
     from scipy.special import chdtri
 
-    return sd * math.sqrt(df / float(chdtri(df, _ESTABLISHED)))
+    return sd * math.sqrt(df / float(chdtri(df, chance)))
 
 
 def _end(state: Fitness, verdict: Verdict, reason: str) -> Fitness:

@@ -72,7 +72,7 @@ class PoolPolicy:
     max_age_days: float = 30
     min_blocks: int = 12
     min_sessions: int = 3
-    noisier_level: float = 0.2
+    noisier_level: float = 0.15
     unsteady_level: float = 0.01
     inflation: float = 1.25
 

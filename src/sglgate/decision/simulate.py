@@ -27,7 +27,7 @@ class History:
     recorded_variance: Floats
     df: int
     inflation: float = 1.25
-    noisier_level: float = 0.2
+    noisier_level: float = 0.15
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ class Outcomes:
         return float(self.blocks.mean())
 
 
-def run_many(rule: Rule, distances: Floats, history: History | None = None) -> Outcomes:
+def run_many(
+    rule: Rule, distances: Floats, history: History | None = None, *, fail_share: float = 1.0
+) -> Outcomes:
     """Judge every row of ``distances`` (runs, cap), as distances from the threshold, positive is green."""
     runs = len(distances)
     verdict = np.zeros(runs, dtype=np.int64)
@@ -72,12 +74,14 @@ def run_many(rule: Rule, distances: Floats, history: History | None = None) -> O
             both = n - 1 + history.df
             mixed = (n - 1) * variance + history.df * history.inflation * history.recorded_variance
             spread, df = np.where(pooled, mixed / both, variance), np.where(pooled, both, n - 1)
-        reach = _critical(alpha, df) * np.sqrt(spread / n)
-        for value, crosses in ((PASS, mean >= reach), (FAIL, mean < -reach)):
+        error = np.sqrt(spread / n)
+        passes = mean >= _critical(alpha, df) * error
+        fails = mean < -_critical(alpha * fail_share, df) * error
+        for value, crosses in ((PASS, passes), (FAIL, fails)):
             new = is_open & crosses
             verdict[new], blocks[new], is_open[new] = value, n, False
         if n < rule.cap and rule.futility > 0:
-            stop = is_open & (_chance_to_decide(rule, n, mean, spread, df) < rule.futility)
+            stop = is_open & (_chance_to_decide(rule, n, mean, spread, df, fail_share) < rule.futility)
             blocks[stop], is_open[stop] = n, False
     return Outcomes(verdict, blocks)
 
@@ -88,15 +92,18 @@ def _critical(alpha: float, df: NDArray[np.int64]) -> Floats:
     return np.array([critical_t(alpha, int(value)) for value in values])[where]
 
 
-def _chance_to_decide(rule: Rule, n: int, mean: Floats, variance: Floats, df: NDArray[np.int64]) -> Floats:
+def _chance_to_decide(
+    rule: Rule, n: int, mean: Floats, variance: Floats, df: NDArray[np.int64], fail_share: float
+) -> Floats:
     from scipy.special import stdtr
 
     to_come = rule.cap - n
     sd = np.sqrt(variance)
     scale = sd * (to_come / rule.cap * math.sqrt(1 / to_come + 1 / n))
-    reach = _critical(rule.alphas[-1], df + to_come) * sd / math.sqrt(rule.cap)
-    chance: Floats = stdtr(df, (mean - reach) / scale) + stdtr(df, (-mean - reach) / scale)
-    return chance
+    alpha, root = rule.alphas[-1], math.sqrt(rule.cap)
+    to_pass = _critical(alpha, df + to_come) * sd / root
+    to_fail = _critical(alpha * fail_share, df + to_come) * sd / root
+    return np.asarray(stdtr(df, (mean - to_pass) / scale) + stdtr(df, (-mean - to_fail) / scale))
 
 
 def white(rng: np.random.Generator, runs: int, blocks: int) -> Floats:
@@ -107,6 +114,16 @@ def white(rng: np.random.Generator, runs: int, blocks: int) -> Floats:
 def heavy_tailed(rng: np.random.Generator, runs: int, blocks: int) -> Floats:
     """Student t with 3 degrees of freedom, scaled to unit variance: now and then a launch is far off."""
     return rng.standard_t(3, (runs, blocks)) / math.sqrt(3)
+
+
+def skewed(rng: np.random.Generator, runs: int, blocks: int, towards: int) -> Floats:
+    """Exponential noise of unit variance about its mean, long tail on the green (+1) or the red side (-1)."""
+    return towards * (rng.standard_exponential((runs, blocks)) - 1)
+
+
+def recorded(noise: Floats, ratio: float = 1.0) -> History:
+    """The history of each run: ``noise`` (runs, df), with a run ``ratio`` times as noisy as it."""
+    return History((noise**2).mean(axis=1) / ratio**2, noise.shape[1])
 
 
 def of_launches(launches: Floats, orders: tuple[str, ...] | None = None) -> Floats:
@@ -120,9 +137,15 @@ def of_launches(launches: Floats, orders: tuple[str, ...] | None = None) -> Floa
 
 
 def drifting(rng: np.random.Generator, runs: int, blocks: int, per_launch: float) -> Floats:
-    """White launches on a straight slope: each is ``per_launch`` block sds above the one before."""
+    """White launches on a straight slope that rises by ``per_launch`` block sds a launch."""
     slope = per_launch * math.sqrt(2) * np.arange(2 * blocks)
     return of_launches(rng.standard_normal((runs, 2 * blocks)) + slope)
+
+
+def warming(rng: np.random.Generator, runs: int, blocks: int, fall: float) -> Floats:
+    """White launches on a curve that falls by ``fall`` block sds in all, half of it within two launches."""
+    curve = fall * math.sqrt(2) * 0.5 ** (np.arange(2 * blocks) / 2)
+    return of_launches(rng.standard_normal((runs, 2 * blocks)) + curve)
 
 
 def autocorrelated(rng: np.random.Generator, runs: int, blocks: int, phi: float) -> Floats:

@@ -1,0 +1,227 @@
+"""Launch real servers over a grid of memory settings and keep what their logs say about the KV pool, as
+test data.
+
+    python benchmarks/kv_grid.py --stack STACK_PYTHON --models FOLDER --out tests/kv/logs [--only NAME ...]
+    [--lock FILE]
+
+Each entry of GRID is one launch on the CPU stack. Of its log the lines about memory are kept, personal
+paths replaced, next to ``grid.json``: the model's configuration, the arguments and how the launch ended.
+``tests/kv/test_real_logs.py`` then holds the predictor against every one of them. Two entries are found,
+not given: the fraction just below the window and one just above, from what the first launch read.
+``kv_readings`` makes every server print the readings of its sizing as well, unrounded: with them the
+formula must give the token count exactly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SMOL, TINY = "smollm2-135m-instruct", "tiny-llama-tp2"
+READY = "The server is fired up and ready to roll!"
+KEEP = re.compile(
+    r"server_args=|Load weight|KV Cache is|Memory pool end|Memory baseline|Using KV cache dtype|fired up|"
+    r"max_total_tokens=|max_total_num_tokens=|max_running_requests|mem_fraction|Loaded weights leave|"
+    r"Not enough memory|Scheduler hit an exception|Init parallel|kv reading"
+)
+GRID: dict[str, dict[str, Any]] = {
+    "bf16-p1": {"model": SMOL, "args": {"mem-fraction-static": 0.08, "page-size": 1}},
+    "bf16-p16": {"model": SMOL, "args": {"mem-fraction-static": 0.05, "page-size": 16}},
+    "bf16-p64": {"model": SMOL, "args": {"mem-fraction-static": 0.1, "page-size": 64}},
+    "bf16-p1-more": {"model": SMOL, "args": {"mem-fraction-static": 0.16, "page-size": 1}},
+    "bf16-cap": {
+        "model": SMOL,
+        "args": {"mem-fraction-static": 0.3, "page-size": 1, "max-total-tokens": 16384},
+    },
+    "bf16-cap-p64": {
+        "model": SMOL,
+        "args": {"mem-fraction-static": 0.3, "page-size": 64, "max-total-tokens": 10000},
+    },
+    "bf16-cap-above": {"model": SMOL, "args": {"mem-fraction-static": 0.05, "max-total-tokens": 9000000}},
+    "fp32-p1": {"model": SMOL, "args": {"mem-fraction-static": 0.12, "page-size": 1, "dtype": "float32"}},
+    "fp32-p64": {"model": SMOL, "args": {"mem-fraction-static": 0.1, "page-size": 64, "dtype": "float32"}},
+    "tiny-p16": {"model": TINY, "args": {"mem-fraction-static": 0.03, "page-size": 16}},
+    "tiny-tp2-p1": {"model": TINY, "args": {"mem-fraction-static": 0.04, "page-size": 1, "tp": 2}},
+    "tiny-tp2-p64": {"model": TINY, "args": {"mem-fraction-static": 0.03, "page-size": 64, "tp": 2}},
+    "tiny-tp2-fp32": {
+        "model": TINY,
+        "args": {"mem-fraction-static": 0.05, "page-size": 16, "tp": 2, "dtype": "float32"},
+    },
+    "bf16-below": {"model": SMOL, "edge": -0.004, "args": {"page-size": 1}},
+    "bf16-above": {"model": SMOL, "edge": +0.012, "args": {"page-size": 1}},
+}
+SPECULATIVE = {
+    "speculative-algorithm": "EAGLE3",
+    "speculative-num-steps": 3,
+    "speculative-eagle-topk": 1,
+    "speculative-num-draft-tokens": 4,
+}
+
+
+def main() -> int:
+    """Run the asked entries; 0 when every launch ended as its entry expects."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--stack", required=True, help="the CPU stack's python")
+    parser.add_argument("--models", required=True, type=Path, help="folder with the small models")
+    parser.add_argument(
+        "--draft", type=Path, help="an EAGLE-3 draft for the SmolLM2 model: adds the draft entries"
+    )
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--lock", type=Path, help="a file to lock for the length of each launch")
+    asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server of this moment is ended too
+    grid = dict(GRID)
+    if asked.draft is not None:
+        for name, extra in (
+            ("draft-p1", {}),
+            ("draft-p16", {"page-size": 16}),
+            ("draft-fp32", {"dtype": "float32"}),
+        ):
+            arguments = {"mem-fraction-static": 0.12, **SPECULATIVE, **extra}
+            grid[name] = {"model": SMOL, "draft": asked.draft, "args": arguments}
+    failures = 0
+    for name, entry in grid.items():
+        if asked.only and name not in asked.only:
+            continue
+        with locked(asked.lock):
+            record = launch(name, entry, asked.stack, asked.models, asked.out)
+        expected = "failed" if entry.get("edge", 0) < 0 else "ready"
+        failures += record["outcome"] != expected
+        print(f"{name:16} {record['outcome']:7} {record['seconds']:5.0f} s", flush=True)
+    return int(failures > 0)
+
+
+def launch(name: str, entry: dict[str, Any], stack: str, models: Path, out: Path) -> dict[str, Any]:
+    """One launch to ready or to its end; writes the kept lines and the record."""
+    arguments = dict(entry["args"])
+    if "edge" in entry:
+        arguments["mem-fraction-static"] = round(starts_above(out, entry["model"]) + entry["edge"], 4)
+    model = models / entry["model"]
+    command = [stack, "-m", "sglang.launch_server", "--model-path", str(model), "--device", "cpu"]
+    command += ["--attention-backend", "torch_native", "--host", "127.0.0.1", "--port", str(free_port())]
+    for key, value in arguments.items():
+        command += [f"--{key}", str(value)]
+    if "draft" in entry:
+        command += ["--speculative-draft-model-path", str(entry["draft"])]
+    environment = os.environ | {
+        "SGLANG_USE_CPU_ENGINE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TORCH_COMPILE_DISABLE": "1",
+        "TQDM_DISABLE": "1",
+        "PYTHONPATH": str(Path(__file__).parent / "kv_readings"),
+    }
+    if arguments.get("tp", 1) > 1:
+        environment |= {
+            "SGLANG_CPU_OMP_THREADS_BIND": "0|1",
+            "SGLANG_NCCL_SO_PATH": "/nonexistent/libnccl.so",
+        }
+    began = time.monotonic()
+    raw = out / f"{name}.raw"
+    with raw.open("wb") as sink:
+        process = subprocess.Popen(
+            command, stdout=sink, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        )
+        try:
+            outcome = wait(process, raw, deadline_s=240)
+        finally:
+            end(process)
+    kept = [
+        tidy(line, models) for line in raw.read_text("utf-8", "replace").splitlines() if KEEP.search(line)
+    ]
+    raw.unlink()
+    (out / f"{name}.log").write_text("\n".join(kept) + "\n", encoding="utf-8")
+    config = json.loads((model / "config.json").read_text())
+    record = {"outcome": outcome, "arguments": arguments, "model": entry["model"], "model_config": config}
+    if "draft" in entry:
+        record["draft_config"] = json.loads((entry["draft"] / "config.json").read_text())
+    remember(out, name, record)
+    return record | {"seconds": time.monotonic() - began, "lines": kept}
+
+
+def wait(process: subprocess.Popen[bytes], log: Path, deadline_s: float) -> str:
+    """``ready``, ``failed`` (the server gave up) or ``hung``."""
+    until = time.monotonic() + deadline_s
+    while time.monotonic() < until:
+        text = log.read_text("utf-8", "replace")
+        if READY in text:
+            return "ready"
+        if process.poll() is not None or "Scheduler hit an exception" in text:
+            time.sleep(2)
+            return "failed"
+        time.sleep(1)
+    return "hung"
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End the server's own session, politely and then not."""
+    for sign, patience_s in ((signal.SIGTERM, 15), (signal.SIGKILL, 15)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, sign)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience_s)
+            break
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def starts_above(out: Path, model: str) -> float:
+    """1 - avail / pre as the first kept launch of this model read it."""
+    for name, record in json.loads((out / "grid.json").read_text()).items():
+        if record["model"] == model and record["outcome"] == "ready":
+            text = (out / f"{name}.log").read_text()
+            pre = float(re.search(r"Load weight begin\. avail mem=([\d.]+)", text)[1])
+            avail = float(re.search(r"Load weight end.*avail mem=([\d.]+)", text)[1])
+            return 1 - avail / pre
+    sys.exit("run an entry without edge first")
+
+
+def remember(out: Path, name: str, record: dict[str, Any]) -> None:
+    """Add or replace one record of grid.json."""
+    path = out / "grid.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[name] = record
+    path.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def tidy(line: str, models: Path) -> str:
+    """Without the paths of the machine that ran it."""
+    line = line.replace(str(models), "models")
+    line = re.sub(r"'(/[^']*)'", lambda found: f"'PATH/{Path(found[1]).name}'", line)
+    return re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "PATH/", line)
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def locked(path: Path | None) -> Iterator[None]:
+    """Hold the lock file, if there is one."""
+    if path is None:
+        yield
+        return
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

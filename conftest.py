@@ -1,0 +1,57 @@
+"""Options, markers and the choice of the lane; what the suites stand on is in fixtures/."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sglgate.config import load_candidates, load_profiles
+from sglgate.config.candidate import select
+from sglgate.errors import MisuseError
+
+ROOT = Path(__file__).parent
+pytest_plugins = ["fixtures.lane", "fixtures.session", "fixtures.gate", "fixtures.server"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """All options of the suite."""
+    group = parser.getgroup("sglgate", "sglgate: judge real SGLang servers (choose a lane with -m)")
+    group.addoption("--stack", metavar="PYTHON", help="interpreter with the sglang to judge (default: .stacks/cpu)")
+    group.addoption("--candidate", action="append", default=[], metavar="NAME", help="only this one; repeatable")
+    group.addoption(
+        "--candidates",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of candidate files (default: fixtures/candidates/LANE)",
+    )
+    group.addoption("--reports", type=Path, default=ROOT / "reports", metavar="FOLDER", help="where runs are written")
+    group.addoption(
+        "--wait-for-node", type=float, default=0, metavar="SECONDS", help="wait for another run to end, do not refuse"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the profiles as markers; load the candidates of the lane that ``-m`` names, if it names one."""
+    # Not at the top: pytest rewrites a plugin's asserts only if it is the first to import it.
+    from fixtures.lane import LANE, Lane
+    from fixtures.session import prepare
+
+    try:
+        profiles = load_profiles(ROOT / "fixtures" / "profiles")
+        for profile in profiles.values():
+            config.addinivalue_line("markers", f"{profile.name}: lane: {profile.reason}")
+        # The tokens of a mark expression, as pytest scans them.
+        named = [p for name, p in profiles.items() if name in re.findall(r"[\w:+.\[\]\\/-]+", config.option.markexpr)]
+        if len(named) > 1:
+            raise MisuseError("names two lanes", key="-m", value=config.option.markexpr, expected="one lane a run")
+        if named:
+            folder = config.option.candidates or ROOT / "fixtures" / "candidates" / named[0].name
+            candidates = select(load_candidates(folder, named[0]), config.option.candidate)
+            config.stash[LANE] = Lane(named[0], tuple(candidates), ROOT)
+            # First of all plugins: pytest's JUnit writer reads its path in its own pytest_configure.
+            prepare(config)
+    except MisuseError as error:
+        pytest.exit(f"sglgate: {error}", returncode=int(error.exit_code))

@@ -1,0 +1,168 @@
+"""Causes about memory: the card's, the host's, and /dev/shm."""
+
+# A wording that is broken over lines cannot be searched for.
+# ruff: noqa: E501, S108
+from __future__ import annotations
+
+from typing import Final
+
+from sglgate.diagnosis.model import Cause, Grade, Phase, Signature, sig
+
+# Torch, the CUDA runtime and driver, cuBLAS, NCCL, TVM and ROCm each say it in their own words.
+_OOM: Final = (
+    "CUDA out of memory",
+    "OutOfMemoryError",
+    "CUDA error: out of memory",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "cudaErrorMemoryAllocation",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "HIP out of memory",
+    "hipErrorOutOfMemory",
+    "failure 2 'out of memory'",
+    "failed: out of memory",
+    "Failed to CUDA calloc",
+    "Failed to cuMemCreate",
+    "Cuda error: out of memory",
+    "CUDA Error: out of memory",
+    "error 2 'out of memory'",
+)
+_CLASS_ONLY: Final = r"class OutOfMemoryError|except \S*OutOfMemoryError"
+
+
+def _oom(name: str, *phases: Phase) -> Signature:
+    return sig(name, *_OOM, unless=_CLASS_ONLY, phases=phases)
+
+
+# fmt: off
+CAUSES: Final = (
+    Cause(
+        "kv_budget_exhausted",
+        "the weights fit, but the memory fraction leaves no room for the KV pool",
+        "raise --mem-fraction-static, or put fewer or smaller weights on each rank (more TP, quantised weights), "
+        "or use an fp8 KV cache",
+        "do not lower --mem-fraction-static: it counts the weights in, so a smaller fraction leaves even less",
+        (
+            sig("kv_budget_exhausted.not_enough", "Not enough memory. Please try to increase --mem-fraction-static"),
+            sig("kv_budget_exhausted.allocate", "Not enough memory to allocate KV cache"),
+            sig(
+                "kv_budget_exhausted.weights_leave_none",
+                "Loaded weights leave no GPU memory for the KV cache",
+                pattern=r"leave no GPU memory(?:.*?--mem-fraction-static=(?P<mem_fraction_static>[\d.]+|None).*?above (?P<advised_fraction>[\d.]+) .*?= (?P<minimum_fraction>\d+\.\d+))?",
+            ),
+            sig("kv_budget_exhausted.swa", "cannot hold even one request"),
+            sig("kv_budget_exhausted.mamba", "Not enough GPU memory for hybrid", "Not enough memory for the mamba"),
+            sig("kv_budget_exhausted.unified", "byte budget", pattern=r"byte budget \d+ cannot fit"),
+            sig(
+                "kv_budget_exhausted.negative_profile",
+                "larger than the profiled value -",
+                pattern=r"profiled value (?P<profiled_tokens>-\d+)",
+            ),
+            sig(
+                "kv_budget_exhausted.negative_dimension",
+                "negative dimension",
+                pattern=r"[Tt]rying to create tensor with negative dimension (?P<dimension>-\d+)",
+                frames=r"memory_pool|kv_cache|mem_cache",
+                confidence="likely",
+            ),
+        ),
+    ),
+    Cause(
+        "weights_oom",
+        "the card ran out of memory while weights were created or loaded (the draft's included)",
+        "use more tensor parallelism or quantised weights, or free the card of other processes",
+        "do not tune --mem-fraction-static: weights are loaded before it matters",
+        (_oom("weights_oom.cuda", Phase.START, Phase.CONFIG, Phase.WEIGHTS),),
+    ),
+    Cause(
+        "graph_capture_oom",
+        "the card ran out of memory while CUDA graphs were captured, after the KV pool had taken its share",
+        "lower --mem-fraction-static, or capture smaller batch sizes",
+        "do not raise --mem-fraction-static: the pool would take what the graphs need",
+        (_oom("graph_capture_oom.cuda", Phase.GRAPH_CAPTURE),),
+    ),
+    Cause(
+        "runtime_oom",
+        "the card ran out of memory while serving",
+        "lower --mem-fraction-static, --chunked-prefill-size or --max-running-requests",
+        "do not raise --mem-fraction-static: activations live outside it",
+        (
+            _oom("runtime_oom.cuda", Phase.WARMUP, Phase.SERVING),
+            sig("runtime_oom.prefill", "Prefill out of memory. Try to lower your batch size", confidence="likely"),
+            sig("runtime_oom.decode", "Decode out of memory. Try to lower your batch size", confidence="likely"),
+        ),
+    ),
+    Cause(
+        "gpu_memory_held",
+        "another process (often a leftover of the last run) holds memory on the card",
+        "find the process that holds the memory (nvidia-smi, fuser -v /dev/nvidia*) and end it, then start again",
+        "do not change --mem-fraction-static to fit around a leftover process",
+        (
+            sig(
+                "gpu_memory_held.unbalanced",
+                "The memory capacity is unbalanced",
+                pattern=r"unbalanced(?:.*?_memory=(?P<min_free_gib>[\d.]+), local_gpu_memory=(?P<local_free_gib>[\d.]+))?",
+                raised=True,
+                confidence="likely",
+            ),
+            sig("gpu_memory_held.dist_init", *_OOM, unless=_CLASS_ONLY, phases=(Phase.DIST_INIT,), confidence="likely"),
+            sig("gpu_memory_held.not_idle", "GPU(s) still not idle"),
+            sig("gpu_memory_held.free_too_small", "Free memory on device", pattern=r"Free memory on device .* is less than"),
+        ),
+    ),
+    Cause(
+        "shm_too_small",
+        "/dev/shm is too small for the shared segments of NCCL or of the message broadcaster",
+        "start the container with a larger --shm-size (16g or more) or --ipc=host",
+        "do not read it as a full disk: only /dev/shm is short",
+        (
+            sig("shm_too_small.nccl", "Error while creating shared memory segment", "shared memory segment /dev/shm"),
+            sig("shm_too_small.no_space", "No space left on device", pattern=r"/dev/shm|shared memory|'/?psm_|shm_open|nccl-"),
+            sig("shm_too_small.fallocate", "posix_fallocate failed"),
+            sig(
+                "shm_too_small.no_space_frames",
+                "No space left on device",
+                frames=r"shared_memory|shm_broadcast|multiprocessing",
+                confidence="likely",
+            ),
+            sig("shm_too_small.insufficient", "insufficient shared memory (shm)", "shared memory limit"),
+            sig("shm_too_small.open", "unable to open shared memory object", "unable to mmap", pattern=r"shared memory|/dev/shm|torch_"),
+            sig("shm_too_small.bus", "Bus error", "SIGBUS", "exit code -7", "exitcode=-7", confidence="likely"),
+        ),
+    ),
+    Cause(
+        "host_oom_killed",
+        "a process was killed from outside (-9, 137): the kernel's OOM killer or the container's memory limit",
+        "give the host or the container more memory, load fewer ranks at a time or map the weights (safetensors); "
+        "`dmesg` or the container's state says who killed it",
+        "do not change GPU memory settings: this was the host's memory",
+        (
+            sig("host_oom_killed.kernel", "Out of memory: Kill", "oom-kill:", "Memory cgroup out of memory", "oom_reaper"),
+            sig("host_oom_killed.container", "OOMKilled", pattern=r"OOMKilled(?!\W{1,4}false)"),
+            sig("host_oom_killed.cpu_allocator", "DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory"),
+            sig("host_oom_killed.errno", "Cannot allocate memory", pattern=r"Errno 12|mmap|fork|Cannot allocate memory \(12\)"),
+            sig("host_oom_killed.python", "MemoryError", pattern=r"^MemoryError\b"),
+            sig("host_oom_killed.bad_alloc", "std::bad_alloc"),
+            sig(
+                "host_oom_killed.signal",
+                "exit code -9",
+                "exit code: -9",
+                "Exit code: -9",
+                "Exit Code: 137",
+                "exitcode -9",
+                "exitcode: -9",
+                "exitcode=-9",
+                "exit code 137",
+                "exit code: 137",
+                "code=137",
+                "signal: Killed",
+                "signal 9",
+                "SIGKILL",
+                pattern=r"(?i)(?:exit ?code|code|signal|died|killed|exited)",
+                unless=r"(?i)send|kill_process_tree",
+                grade=Grade.WEAK,
+                confidence="likely",
+            ),
+            sig("host_oom_killed.shell", "Killed", pattern=r"^(?:.*: line \d+:\s+\d+ )?Killed\b", grade=Grade.WEAK, confidence="likely"),
+        ),
+    ),
+)

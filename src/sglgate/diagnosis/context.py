@@ -1,0 +1,126 @@
+"""What is known beside the log: how the process ended, whether it lived, dmesg, who holds the cards."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sglgate.errors import MisuseError
+
+_HANGING: Final = re.compile(
+    r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b"
+)
+_NVIDIA_SMI: Final = re.compile(
+    r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that holds memory on a card."""
+
+    pid: int
+    gib: float
+    name: str = ""
+    gpu: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Facts from outside the log; every field may be unknown.
+
+    Attributes:
+        exit_code: of the launching process; negative for a signal, as Python gives it.
+        alive: the process still lived when the log ended.
+        timed_out: whoever waited for the server gave up.
+        kv_bytes_per_token: size of one token in the KV pool of one rank, from the predictor.
+        holders: processes on the cards before the launch.
+        text: everything else (dmesg, nvidia-smi, notes), read for the same signatures as the log.
+    """
+
+    exit_code: int | None = None
+    alive: bool | None = None
+    timed_out: bool | None = None
+    kv_bytes_per_token: int | None = None
+    holders: tuple[Holder, ...] = ()
+    text: str = ""
+
+    @property
+    def hanging(self) -> bool:
+        """Whether the server was seen to stand still rather than to end."""
+        if self.exit_code is not None and not self.timed_out:
+            return False
+        return bool(self.timed_out or self.alive or _HANGING.search(self.text))
+
+
+def parse_context(context: Mapping[str, Any] | str | None) -> Context:
+    """A context from a mapping (the keys of :class:`Context`, ``gpu_processes``), JSON text, or free text."""
+    if context is None:
+        return Context()
+    if isinstance(context, str):
+        try:
+            loaded = json.loads(context)
+        except ValueError:
+            return Context(text=context, holders=_from_nvidia_smi(context))
+        return parse_context(loaded) if isinstance(loaded, dict) else Context(text=context)
+    known = dict(context)
+    text = "\n".join(str(value) for value in known.values() if isinstance(value, str))
+    holders = tuple(_holder(item) for item in known.get("gpu_processes", known.get("holders", ())))
+    return Context(
+        exit_code=_integer(known, "exit_code"),
+        alive=_boolean(known, "alive"),
+        timed_out=_boolean(known, "timed_out"),
+        kv_bytes_per_token=_integer(known, "kv_bytes_per_token"),
+        holders=holders or _from_nvidia_smi(text),
+        text=text,
+    )
+
+
+def read_context(path: Path) -> Context:
+    """The context in a file, JSON or text; MisuseError where it cannot be read."""
+    try:
+        return parse_context(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise MisuseError(f"cannot read the context: {error.strerror}", file=path) from None
+
+
+def _integer(known: Mapping[str, Any], key: str) -> int | None:
+    value = known.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise MisuseError("not an integer", file="context", key=key, value=value)
+    return value
+
+
+def _boolean(known: Mapping[str, Any], key: str) -> bool | None:
+    value = known.get(key)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):  # seconds after which somebody gave up
+        return value > 0
+    raise MisuseError("neither true nor false", file="context", key=key, value=value)
+
+
+def _holder(item: Any) -> Holder:
+    if not isinstance(item, Mapping) or not isinstance(item.get("pid"), int):
+        raise MisuseError(
+            "not a process",
+            file="context",
+            key="gpu_processes",
+            value=item,
+            expected='{"pid": 1, "gib": 2.5, "name": "python"}',
+        )
+    gib = item.get("gib", item.get("used_gib", 0.0))
+    return Holder(item["pid"], float(gib), str(item.get("name", "")), item.get("gpu"))
+
+
+def _from_nvidia_smi(text: str) -> tuple[Holder, ...]:
+    return tuple(
+        Holder(int(m["pid"]), int(m["mib"]) / 1024, m["name"], int(m["gpu"]))
+        for m in _NVIDIA_SMI.finditer(text)
+    )

@@ -1,0 +1,189 @@
+"""What an incident means: pure functions from hits, failures and marks to one cause.
+
+The order of judgement: did it serve and go on serving; which hits belong to the end and were not survived;
+the lowest grade among these; the earliest line of that grade. The cause is thus the first thing that would
+have to change, and what other ranks print afterwards does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sglgate.diagnosis.context import Context
+from sglgate.diagnosis.incident import Failure, Incident
+from sglgate.diagnosis.model import Confidence, Grade, Hit, Outcome, Phase
+from sglgate.diagnosis.oom import parse_oom
+from sglgate.diagnosis.phases import from_marks
+from sglgate.logs import StartupRecord
+
+# A traceback of 8 ranks, some 60 lines each, stands before the line that says that the server died.
+_BEFORE_DEATH_LINES: Final = 600
+# A reader of a pipe gets these when the process at its other end is gone.
+_FOLLOWING: Final = frozenset({"KeyboardInterrupt", "EOFError", "BrokenPipeError", "ConnectionResetError"})
+_OOM_CAUSES: Final = frozenset({"weights_oom", "graph_capture_oom", "runtime_oom", "gpu_memory_held"})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement, before it is put into words."""
+
+    outcome: Outcome
+    phase: Phase
+    cause: str
+    confidence: Confidence
+    hit: Hit | None = None
+    failure: Failure | None = None
+    hints: tuple[Hit, ...] = ()
+    note: str = ""
+
+
+def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdict:
+    """Judge one launch."""
+    deadly = [*incident.deadly, *incident.late_deadly]
+    failures = [*incident.failures, *incident.late_failures]
+    hits = incident.hits
+    if (stop := incident.asked_to_stop_line) is not None:
+        deadly = [entry for entry in deadly if entry[0] < stop]
+        failures = [failure for failure in failures if failure.line < stop]
+        hits = [hit for hit in hits if hit.line < stop]
+    if record.ready_line is not None:
+        deaths = [entry for entry in deadly if entry[0] > record.ready_line]
+        if not deaths:
+            if context.hanging:
+                return Verdict("hung", Phase.SERVING, "unknown", "unknown", note="ready_then_hung")
+            return Verdict("ready", Phase.SERVING, "none", "certain")
+        since = max(record.ready_line, deaths[0][0] - _BEFORE_DEATH_LINES)
+        hits = [hit for hit in hits if hit.line > since]
+        failures = [failure for failure in failures if failure.line > since]
+    hints = tuple(hit for hit in hits if hit.grade is Grade.HINT)
+    real = [hit for hit in hits if hit.grade is not Grade.HINT]
+    lasting = [hit for hit in real if not _survived(hit, record)]
+    if lasting or not (deadly or failures):
+        real = lasting
+    if any(entry for entry in deadly) or failures:
+        real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
+    chosen = _choose(real)
+    if chosen is None:
+        return _without_cause(incident, record, context, deadly, failures, hints)
+    cause, confidence, note = _refine(chosen, real, hints, record)
+    outcome: Outcome = "hung" if cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
+    if (
+        record.ready_line is None
+        and not deadly
+        and not failures
+        and not chosen.exception
+        and chosen.stamped
+        and "ERROR" not in chosen.text
+    ):
+        confidence = _weaker(confidence)  # a mere log message, and the log does not show an end
+    phase = Phase.ARGUMENTS if cause == "bad_flag" and chosen.phase is Phase.START else chosen.phase
+    return Verdict(outcome, phase, cause, confidence, hit=chosen, hints=hints, note=note)
+
+
+def _choose(hits: list[Hit]) -> Hit | None:
+    able = [hit for hit in hits if hit.grade < Grade.CASCADE]
+    return min(
+        able,
+        key=lambda hit: (hit.grade, not hit.exception, hit.line, hit.signature.confidence != "certain"),
+        default=None,
+    )
+
+
+def _survived(hit: Hit, record: StartupRecord) -> bool:
+    """Whether the rank that printed it went on with its launch: then it was no failure, whatever it says."""
+    own = record.ranks.get(hit.rank)
+    later = sum(1 for mark in own.marks if mark.line > hit.line) if own is not None else 0
+    if hit.rank == "" and len(record.ranks) > 1 and hit.phase in (Phase.START, Phase.IMPORT, Phase.CONFIG):
+        later += sum(1 for rank in record.ranks.values() for mark in rank.marks if mark.line > hit.line)
+    return later > 0
+
+
+def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: list[Failure]) -> bool:
+    """A kill that follows an exception or the parent's own signal is the clean-up, not the host's memory."""
+    if hit.signature.name not in ("host_oom_killed.signal", "host_oom_killed.shell"):
+        return False
+    if any(failure.line < hit.line and failure.type not in _FOLLOWING for failure in failures):
+        return True
+    return any(
+        line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly
+    )
+
+
+def _refine(
+    chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord
+) -> tuple[str, Confidence, str]:
+    """Cases in which the wording alone misleads."""
+    cause, confidence = chosen.cause, chosen.signature.confidence
+    if cause in _OOM_CAUSES and chosen.signature.name != "gpu_memory_held.unbalanced":
+        figures = parse_oom(chosen.text)
+        foreign = sum(gib for _, gib in figures.others)
+        if foreign and (figures.total_gib is None or foreign > 0.05 * figures.total_gib):
+            return "gpu_memory_held", "likely", "foreign_processes"
+    if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
+        return "engine_bug", "likely", "unbalanced_at_draft"
+    if cause == "kv_budget_exhausted" and any(
+        h.signature.name == "gpu_memory_held.unbalanced" for h in hints
+    ):
+        return "gpu_memory_held", "likely", "unbalanced_before"
+    rivals = [
+        hit
+        for hit in hits
+        if hit.cause != cause
+        and hit.exception
+        and hit.grade <= min(chosen.grade, Grade.SYMPTOM)
+        and (hit.line != chosen.line or hit.signature.confidence == "certain")
+    ]
+    if rivals and confidence == "certain":
+        confidence = "likely"
+    return cause, confidence, ""
+
+
+def _draft_starting(hit: Hit, record: StartupRecord) -> bool:
+    own = record.ranks.get(hit.rank)
+    return own is not None and any(
+        load.end_line is not None and load.end_line < hit.line for load in own.weights
+    )
+
+
+def _without_cause(
+    incident: Incident,
+    record: StartupRecord,
+    context: Context,
+    deadly: list[tuple[int, str, str]],
+    failures: list[Failure],
+    hints: tuple[Hit, ...],
+) -> Verdict:
+    """Nothing names a cause: a failure that the rules do not know, a hang, or a log that just ends."""
+    if failures or deadly or (context.exit_code not in (None, 0) and not context.hanging):
+        failure = min(
+            failures,
+            key=lambda item: (item.type in _FOLLOWING, item.line),
+            default=None,
+        )
+        phase = failure.phase if failure else from_marks(record, deadly[0][1] if deadly else "")
+        if context.exit_code in (-9, 137) and not failures:
+            return Verdict("failed", phase, "host_oom_killed", "likely", note="exit_code")
+        note = "kv_pool_oom" if failure and "OutOfMemory" in failure.type else ""
+        return Verdict("failed", phase, "unknown", "unknown", failure=failure, hints=hints, note=note)
+    phase = from_marks(record, "")
+    interrupted = incident.asked_to_stop_line is not None and record.ready_line is None
+    if context.hanging or (interrupted and phase is Phase.DIST_INIT):
+        world = _world_size(record)
+        if phase is Phase.DIST_INIT and world != 1:
+            return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="silent")
+        return Verdict("hung", phase, "unknown", "unknown", hints=hints, note="silent")
+    return Verdict("cut", phase, "unknown", "unknown", hints=hints)
+
+
+def _world_size(record: StartupRecord) -> int | None:
+    if record.server_args is not None:
+        size = record.server_args.get("tp_size", 1), record.server_args.get("pp_size", 1)
+        if all(isinstance(item, int) for item in size):
+            return int(size[0]) * int(size[1])
+    stamped = [rank for rank in record.ranks if rank]
+    return len(stamped) if len(stamped) > 1 else None
+
+
+def _weaker(confidence: Confidence) -> Confidence:
+    return "likely" if confidence == "certain" else confidence

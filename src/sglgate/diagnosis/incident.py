@@ -1,0 +1,194 @@
+"""From lines to what failed: exceptions with their frames, hits of signatures, and the marks of a dying server.
+
+One pass, flat memory: of each signature and rank the first and the last few hits are kept.
+"""
+
+# A pattern that is broken over lines cannot be searched for.
+# ruff: noqa: E501
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from sglgate.diagnosis import phases
+from sglgate.diagnosis.causes import SIGNATURES
+from sglgate.diagnosis.model import Hit, Phase, Signature
+from sglgate.logs import StartupRecord
+from sglgate.logs.lines import Line
+
+_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)')
+_EXCEPTION: Final = re.compile(
+    r"^(?:\[rank\d+\]:\s*)?(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure)|OutOfResources|Exception)"
+    r"(?:: (?P<message>.*)|:?$)"
+)
+_RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
+# A logger's own words in front of an exception's message do not make a failure of it.
+_HARMLESS: Final = re.compile(
+    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|fall(?:ing|s)? ?back|will fall back|is disabled|disabling|Setup Custom allreduce failed|"
+    r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
+    r"trying (?:port|another|next)|retry(?:ing)?\b|Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in"
+)
+NEEDLES: Final = tuple(
+    dict.fromkeys(
+        [needle for signature in SIGNATURES for needle in signature.needles]
+        + [
+            "Error",
+            "Exception",
+            "SIGTERM received",
+            "Shutting down",
+            "KeyboardInterrupt",
+            "Gracefully exiting",
+            'File "',
+            "Traceback (most recent",
+            "OutOfResources",
+            "failed with exit",
+        ]
+    )
+)
+
+# Lines that only a failing server prints. The first group ends a server that was ready, too.
+_DEADLY: Final = re.compile(
+    r"hit an exception|Received sigquit|SIGQUIT received|Fatal Python error|Subprocess \S+ \(pid=\d+\) crashed|"
+    r"terminate called|Segmentation fault|core dumped|watchdog timeout \((?!.*soft=True)|Watchdog timeout \((?!.*soft=True)|"
+    r"Watchdog caught collective operation timeout|Initialization failed\. |exited with code|process died|Rank \d+ scheduler is dead|"
+    r"^Killed\b|Out of memory: Kill|Bus error|OOMKilled\W{1,4}true|heartbeat monitor timed out"
+)
+_NEVER: Final = re.compile(r"exit code:? (?:0|-15|-2)\b")
+# After one of these the end was asked for: what dies then was meant to.
+_ASKED_TO_STOP: Final = re.compile(
+    r"SIGTERM received|^(?:INFO: +)?Shutting down$|^KeyboardInterrupt$|Gracefully exiting"
+)
+
+
+@dataclass(slots=True)
+class Failure:
+    """One exception: its last line, its frames (``path:function``, outermost first) and its phase."""
+
+    line: int
+    rank: str
+    type: str
+    message: str
+    frames: tuple[str, ...]
+    phase: Phase
+    source: str = ""
+
+
+@dataclass(slots=True)
+class _RankState:
+    frames: list[str] = field(default_factory=list)
+    in_message: bool = False
+    message_frames: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Kept:
+    first: list[Hit] = field(default_factory=list)
+    last: deque[Hit] = field(default_factory=lambda: deque(maxlen=3))
+
+
+class Incident:
+    """What one launch's log shows of failing. Feed every interesting line in order."""
+
+    def __init__(self, signatures: Iterable[Signature] = SIGNATURES) -> None:
+        self._signatures = tuple(signatures)
+        self._states: dict[str, _RankState] = {}
+        self._hits: dict[tuple[str, str], _Kept] = {}
+        self.failures: list[Failure] = []
+        self.late_failures: deque[Failure] = deque(maxlen=50)
+        self.deadly: list[tuple[int, str, str]] = []
+        self.late_deadly: deque[tuple[int, str, str]] = deque(maxlen=20)
+        self.asked_to_stop_line: int | None = None
+        self.last: tuple[int, str] | None = None
+
+    @property
+    def hits(self) -> list[Hit]:
+        """All kept hits, by line."""
+        found = {id(hit): hit for kept in self._hits.values() for hit in (*kept.first, *kept.last)}
+        return sorted(found.values(), key=lambda hit: hit.line)
+
+    def add(self, line: Line, record: StartupRecord) -> None:
+        """Look at one line; ``record`` is the launch so far."""
+        tag = _RANK_TAG.match(line.text)
+        text = line.text[tag.end() :] if tag else line.text
+        rank = f"TP{tag['rank']}" if tag and not line.stamped and not line.rank else line.rank
+        state = self._states.setdefault(rank, _RankState())
+        if line.stamped:
+            state.in_message = False
+        if frame := _FRAME.match(text):
+            if len(state.frames) < 200:
+                state.frames.append(_short(frame["path"]) + ":" + frame["function"])
+            state.in_message = False
+            return
+        if "Traceback (most recent call last)" in text:
+            state.frames, state.in_message = [], False
+        if self.asked_to_stop_line is None and _ASKED_TO_STOP.search(text):
+            self.asked_to_stop_line = line.number
+        self._deadly(line, rank, text)
+        exception = None if line.stamped else _EXCEPTION.match(text.strip())
+        if exception:
+            state.message_frames = tuple(state.frames)
+            state.in_message = True
+            state.frames = []
+            phase = phases.from_frames(list(state.message_frames)) or phases.from_marks(record, rank)
+            self._failure(
+                Failure(
+                    line.number,
+                    rank,
+                    exception["type"],
+                    exception["message"] or "",
+                    state.message_frames,
+                    phase,
+                )
+            )
+        quoted = not line.stamped and bool(state.frames)  # the source line of a frame, such as a bare assert
+        raised = bool(exception) or state.in_message or quoted
+        self._match(line, rank, text.strip(), state, raised, record)
+
+    def _match(
+        self, line: Line, rank: str, text: str, state: _RankState, raised: bool, record: StartupRecord
+    ) -> None:
+        if not raised and _HARMLESS.search(text):
+            return
+        frames = state.message_frames if state.in_message else tuple(state.frames)
+        phase: Phase | None = None
+        for signature in self._signatures:
+            if not any(needle in text for needle in signature.needles):
+                continue
+            match = signature.pattern.search(text) if signature.pattern else None
+            if signature.pattern and match is None:
+                continue
+            if signature.unless and signature.unless.search(text):
+                continue
+            if signature.frames and not signature.frames.search(" ".join(frames)):
+                continue
+            phase = phase or phases.from_frames(list(frames)) or phases.from_marks(record, rank)
+            if signature.phases and phase not in signature.phases:
+                continue
+            facts = {k: v for k, v in match.groupdict().items() if v} if match else {}
+            self._keep(Hit(signature, line.number, rank, phase, text[:2000], raised, line.stamped, facts))
+
+    def _keep(self, hit: Hit) -> None:
+        kept = self._hits.setdefault((hit.signature.name, hit.rank), _Kept())
+        if len(kept.first) < 3:
+            kept.first.append(hit)
+        else:
+            kept.last.append(hit)
+
+    def _failure(self, failure: Failure) -> None:
+        (self.failures if len(self.failures) < 100 else self.late_failures).append(failure)
+
+    def _deadly(self, line: Line, rank: str, text: str) -> None:
+        if _DEADLY.search(text) and not _NEVER.search(text):
+            entry = (line.number, rank, text[:500])
+            (self.deadly if len(self.deadly) < 100 else self.late_deadly).append(entry)
+
+
+def _short(path: str) -> str:
+    """The path from the package on, so that patterns need not know where a Python is installed."""
+    for marker in ("site-packages/", "dist-packages/", "/python/sglang/"):
+        if marker in path:
+            return ("sglang/" if marker == "/python/sglang/" else "") + path.rsplit(marker, 1)[1]
+    return path

@@ -1,0 +1,1 @@
+"""EAGLE-3 against its own baseline: same answers, acceptance, speed, and why."""

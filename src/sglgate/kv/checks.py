@@ -1,0 +1,175 @@
+"""Every pool that a start allocated against its predicted interval: what the live gate asks of a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sglgate.kv.budget import GIB, Interval
+from sglgate.kv.case import draft_row_bytes, prepare
+from sglgate.kv.cell import Split
+from sglgate.kv.fractions import memory, pools
+from sglgate.kv.geometry import Config, Family, draft_layer_count
+from sglgate.kv.observed import Observed, PoolLine, RankReadings, observe, question_of
+from sglgate.kv.predict import predict
+from sglgate.kv.question import Prediction, Question, Verdict
+from sglgate.kv.versions import rules_for
+from sglgate.logs import StartupRecord
+
+
+@dataclass(frozen=True)
+class RankCheck:
+    """One rank's pool against its prediction. ``inside`` None: nothing to compare (declined, capped away,
+    no pool)."""
+
+    rank: str
+    role: str
+    tokens: int | None
+    tokens_min: int | None
+    tokens_max: int | None
+    bytes_per_token_found: float | None
+    bytes_per_token_expected: float | None
+    inside: bool | None
+    why: str = ""
+
+
+def predict_from_record(
+    record: StartupRecord,
+    config: Config,
+    draft_config: Config | None = None,
+    version: str | None = None,
+    fraction: float | None = None,
+) -> tuple[RankCheck, ...]:
+    """Every rank's target and draft pool against its predicted interval: what the live gate asks.
+
+    Args:
+        record: a finished start, as :mod:`sglgate.logs` reads it.
+        config: the target's ``config.json``.
+        draft_config: the draft's, for the width of its rows; its token count is the target's by construction.
+        version: the stack's SGLang version, where the log does not say it.
+        fraction: to predict with instead of the log's own ``mem_fraction_static``.
+
+    Raises:
+        MisuseError: the log shows no memory readings.
+    """
+    observed = observe(record)
+    checks: list[RankCheck] = []
+    for group in observed.groups().values():
+        checks += _check_group(observed, group, config, draft_config, version, fraction)
+    return tuple(checks)
+
+
+def sizing_question(
+    observed: Observed, group: tuple[RankReadings, ...], config: Config, version: str | None
+) -> Question:
+    """The question with the free memory that sized the pool.
+
+    On a GPU that is "Load weight end" to within what :func:`sglgate.kv.budget.unseen_gib` bounds. On a CPU
+    it is the machine's free memory, seconds later, after the server's other processes have grown. It is
+    never printed, but the next line shows it from the other side: "Memory pool end" plus what was allocated
+    in between. A pool of the wrong size still shows, since the balance then no longer closes at ``pre * (1
+    - f)``.
+    """
+    question = question_of(observed, group, config, version)
+    if not observed.on_cpu:
+        return question
+    ends = [rank.after_target_pool_gib for rank in group if rank.after_target_pool_gib is not None]
+    target = pool_of(group, "target")
+    if not ends or target is None or target.size is None:
+        return question
+    case = prepare(question)
+    held = (
+        target.size.nominal
+        if case.cell is None
+        else (target.tokens + observed.page_size) * case.cell.row / GIB
+    )
+    # The ranks of one machine share its memory: the last one to read has seen the pools of all.
+    return question.model_copy(
+        update={"avail_gib": min(ends) + len(group) * (held + observed.request_table_gib)}
+    )
+
+
+def _check_group(
+    observed: Observed,
+    group: tuple[RankReadings, ...],
+    config: Config,
+    draft_config: Config | None,
+    version: str | None,
+    fraction: float | None,
+) -> list[RankCheck]:
+    question = sizing_question(observed, group, config, version)
+    if fraction is not None:
+        question = question.model_copy(update={"mem_fraction_static": fraction})
+    answer = predict(question)
+    expected: dict[str, float | None] = {"target": None, "draft": None}
+    narrowest = 0.0
+    if answer.verdict is not Verdict.DECLINED:
+        case = prepare(question)
+        if case.cell is not None:
+            page = observed.page_size
+            expected["target"], narrowest = float(case.cell.row), float(case.cell.row_min)
+            if case.geometry.family is Family.SWA:
+                _, _, nominal, _ = pools(case, observed.fraction or 0.5, *_known(memory(case)))
+                expected["target"] = case.sizing.pool_gib(nominal) * GIB / max(1, nominal.tokens + page)
+        if draft_config is not None:
+            layers = draft_layer_count(draft_config)
+            split = Split(question.tp_size, 1, int(question.dp_attention))
+            rules = rules_for(question.sglang_version or version or "0.5.23")
+            row = draft_row_bytes(draft_config, rules, split, case.kv_dtype, layers)
+            expected["draft"] = None if row is None else float(row)
+    return [
+        _check(rank.rank, role, pool, answer, expected[role], observed.page_size, narrowest)
+        for rank in group
+        for role in ("target", "draft")
+        if (pool := rank.pool(role)) is not None
+    ]
+
+
+def _known(
+    readings: tuple[Interval | None, Interval | None, tuple[str, ...]],
+) -> tuple[Interval, Interval]:
+    pre, avail, _ = readings
+    if pre is None or avail is None:
+        raise ValueError("the readings are checked before this")
+    return pre, avail
+
+
+def _check(
+    rank: str,
+    role: str,
+    pool: PoolLine,
+    answer: Prediction,
+    expected: float | None,
+    page: int,
+    narrowest: float,
+) -> RankCheck:
+    found = None if pool.size is None else pool.size.nominal * GIB / (pool.tokens + page)
+    inside: bool | None = None
+    why = ""
+    if answer.tokens_min is None or answer.tokens_max is None:
+        why = answer.notes[0] if answer.notes else "nothing predicted"
+    elif not answer.tokens_min <= pool.tokens <= answer.tokens_max:
+        inside, why = False, f"{pool.tokens} tokens lie outside {answer.tokens_min} to {answer.tokens_max}"
+    elif (
+        pool.size is not None
+        and expected is not None
+        and not _row_agrees(pool, expected, page)
+        and not (role == "target" and narrowest and _row_agrees(pool, narrowest, page))
+    ):
+        inside, why = False, f"{found:.0f} bytes a token, not {expected:.0f}"
+    else:
+        inside = True
+    return RankCheck(
+        rank, role, pool.tokens, answer.tokens_min, answer.tokens_max, found, expected, inside, why
+    )
+
+
+def _row_agrees(pool: PoolLine, expected: float, page: int) -> bool:
+    if pool.size is None:
+        return True
+    rows = pool.tokens + page
+    return pool.size.low <= expected * rows / GIB <= pool.size.high
+
+
+def pool_of(group: tuple[RankReadings, ...], role: str) -> PoolLine | None:
+    """The first target or draft pool that a rank of the group shows."""
+    return next((pool for rank in group if (pool := rank.pool(role)) is not None), None)

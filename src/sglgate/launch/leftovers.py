@@ -1,0 +1,119 @@
+"""What a stopped server may leave behind, and the proof that it did not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from sglgate.config import Profile
+from sglgate.gpus import read_gpus
+from sglgate.launch.errors import LeftoverError
+from sglgate.launch.node_lock import default_lock_file
+
+#: Stands in the environment of every process of a launch, whatever its session and parent.
+TAG: Final = "SGLGATE_LAUNCH"
+_SHM: Final = Path("/dev/shm")  # noqa: S108 - listed, never written
+
+
+def tag() -> str:
+    """This process's tag. It names the node lock too: runs under another lock are not ours to find."""
+    return f"{default_lock_file()}:{os.getpid()}"
+
+
+def tagged_processes() -> dict[int, str]:
+    """Every living process that another run under the same node lock launched, as pid -> command."""
+    domain, own = f"{TAG}={default_lock_file()}:".encode(), f"{TAG}={tag()}".encode()
+    found: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes().split(b"\0")
+            if not any(e.startswith(domain) and e != own for e in environment):
+                continue
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue  # it died meanwhile, or belongs to somebody else
+        if command:
+            found[int(entry.name)] = command[:120]
+    return found
+
+
+class MemoryLedger:
+    """GPU memory and shared-memory segments before a launch, to be found again after it.
+
+    The memory of a process that no longer exists is free by the kernel's own account. Two things can outlive it: GPU
+    memory, which a driver frees late and not always, and segments in /dev/shm (SGLang 0.5.23 ends without unlinking
+    its ``sglang_loads_*.shm``).
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._gpu_mib = self._used_mib()
+        self._segments = self._own_segments()
+
+    def _used_mib(self) -> dict[int, int]:
+        return {gpu.index: gpu.used_mib for gpu in read_gpus()} if self._profile.needs_gpu else {}
+
+    def _own_segments(self) -> set[str]:
+        if not _SHM.is_dir():
+            return set()
+        names = set()
+        for entry in _SHM.iterdir():
+            try:
+                if entry.stat().st_uid == os.getuid():
+                    names.add(entry.name)
+            except FileNotFoundError:
+                continue
+        return names
+
+    def require_back(self) -> list[str]:
+        """Remove the segments that nobody uses any more, and return their names once all memory is as before.
+
+        Raises:
+            LeftoverError: GPU memory is not back within the profile's ``deadlines.memory_back_s``.
+        """
+        swept = self._sweep()
+        end = time.monotonic() + self._profile.deadlines.memory_back_s
+        while problems := self._still_held():
+            if time.monotonic() > end:
+                raise LeftoverError(
+                    f"after the server was stopped, {'; '.join(problems)}: nothing more is launched", phase="stop"
+                )
+            time.sleep(0.2)
+        return swept
+
+    def _sweep(self) -> list[str]:
+        # A segment that came since the launch and that no process maps is the dead server's; one that is mapped
+        # belongs to somebody else's program.
+        orphans = sorted(self._own_segments() - self._segments - _mapped_segments())
+        for name in orphans:
+            with contextlib.suppress(FileNotFoundError):
+                (_SHM / name).unlink()
+        return orphans
+
+    def _still_held(self) -> list[str]:
+        tolerance = self._profile.memory_back_tolerance_mib
+        return [
+            f"GPU {index} holds {used} MiB, {self._gpu_mib.get(index, 0)} MiB before the launch"
+            for index, used in self._used_mib().items()
+            if used > self._gpu_mib.get(index, 0) + tolerance
+        ]
+
+
+def _mapped_segments() -> set[str]:
+    """Names of the segments that a living process maps or holds open."""
+    prefix = f"{_SHM}/"
+    names: set[str] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            for line in (entry / "maps").read_text(errors="replace").splitlines():
+                names.add(line.partition(prefix)[2])
+            for fd in (entry / "fd").iterdir():
+                names.add(str(fd.readlink()).partition(prefix)[2])
+    return names

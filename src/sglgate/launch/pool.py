@@ -1,0 +1,84 @@
+"""One server at a time, each candidate launched once, a failed launch remembered and never retried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sglgate.config import Candidate
+from sglgate.launch.errors import LaunchError, LeftoverError
+from sglgate.launch.server import Server
+from sglgate.naming import file_name
+
+
+class ServerPool:
+    """Hands out servers; whoever asks for another candidate ends the one before.
+
+    Args:
+        make: builds the server of a candidate, given its log path.
+        logs: folder of the logs, one a launch.
+    """
+
+    def __init__(self, make: Callable[[Candidate, Path], Server], logs: Path) -> None:
+        self._make, self._logs = make, logs
+        self._running: Server | None = None
+        self._failed: dict[str, LaunchError] = {}
+        self._leftover: LeftoverError | None = None
+        self._launches: dict[str, int] = {}
+
+    def get(self, candidate: Candidate) -> Server:
+        """The running server of ``candidate``, launched now if need be.
+
+        Raises:
+            LaunchError: its launch failed, now or before in this run.
+            LeftoverError: an earlier server could not be proved gone.
+        """
+        if candidate.name in self._failed:
+            raise self._failed[candidate.name]
+        if self._running is not None and self._running.candidate.name == candidate.name:
+            return self._running
+        return self.fresh(candidate)
+
+    def fresh(self, candidate: Candidate) -> Server:
+        """A new launch of ``candidate``, whatever runs now: for tests that compare launches."""
+        self.stop()
+        number = self._launches.get(candidate.name, 0) + 1
+        self._launches[candidate.name] = number
+        log = self._logs / f"{file_name(candidate.name)}.{number}.log"
+        server = self._make(candidate, log)
+        try:
+            server.start()
+        except LeftoverError as error:
+            self._leftover = error
+            raise
+        except LaunchError as error:
+            self._failed[candidate.name] = error
+            raise
+        self._running = server
+        return server
+
+    def bury(self, server: Server) -> LaunchError | None:
+        """If ``server`` has died since it came up: stop what is left, remember why, and say it."""
+        problem = server.dead()
+        if problem is None:
+            return None
+        self.stop()
+        error = LaunchError(problem, phase="serving", log=server.log, diagnosis=server.diagnose())
+        self._failed[server.candidate.name] = error
+        return error
+
+    def stop(self) -> None:
+        """End the running server, with proof.
+
+        Raises:
+            LeftoverError: it, or one before it, could not be proved gone; nothing more is launched in this run.
+        """
+        if self._leftover is not None:
+            raise self._leftover
+        if self._running is not None:
+            server, self._running = self._running, None
+            try:
+                server.stop()
+            except LeftoverError as error:
+                self._leftover = error
+                raise

@@ -1,0 +1,192 @@
+"""One SGLang server: launched from a candidate, ready when it has answered, gone when it is stopped."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from sglgate.config import Candidate, Profile
+from sglgate.diagnosis import Diagnosis, diagnose_file
+from sglgate.launch.client import Client, ServerError
+from sglgate.launch.errors import LaunchError, LeftoverError
+from sglgate.launch.keeping import Kept
+from sglgate.launch.leftovers import TAG, MemoryLedger, tag, tagged_processes
+from sglgate.launch.ports import free_port
+from sglgate.launch.watch import LogWatch
+from sglgate.logs.record import StartupRecord
+from sglgate.stack import Stack
+
+_POLL_S: Final = 0.02
+#: After a fatal line, how long the server may still write: the trace that names the cause often comes last.
+_LAST_WORDS_S: Final = 0.5
+#: These would let the suite's own Python leak into the stack's.
+_NOT_INHERITED: Final = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTEST_CURRENT_TEST"}
+
+
+def server_environment(candidate: Candidate) -> dict[str, str]:
+    """The whole environment of a candidate's server: the suite's, cleaned, with the candidate's on top."""
+    inherited = {k: v for k, v in os.environ.items() if k not in _NOT_INHERITED}
+    # Unbuffered: a line that names the cause must not die in a buffer with its process.
+    return {**inherited, "PYTHONUNBUFFERED": "1", **candidate.environment, TAG: tag()}
+
+
+class Server:
+    """A server and everything that came of it.
+
+    Args:
+        candidate: what to launch.
+        profile: its deadlines, and what "memory is back" means.
+        stack: with which interpreter.
+        model: folder or id to serve.
+        log: its log file, written by the server itself.
+    """
+
+    def __init__(self, candidate: Candidate, profile: Profile, stack: Stack, model: str, log: Path) -> None:
+        self.candidate, self.profile, self.stack, self.model, self.log = candidate, profile, stack, model, log
+        self.port = free_port()
+        self.client = Client(self.port)
+        self.watch = LogWatch(log)
+        self.phase_s: dict[str, float] = {}
+        self.ready_lag_s: float | None = None
+        #: The server's own resolved arguments and state: the truth, whatever was asked.
+        self.info: dict[str, Any] = {}
+        #: Shared-memory segments that the server left behind and that were removed after it.
+        self.swept: list[str] = []
+        self._kept: Kept | None = None
+        self._ledger: MemoryLedger | None = None
+
+    @property
+    def record(self) -> StartupRecord:
+        """What the log has said up to the last look."""
+        return self.watch.record
+
+    @property
+    def argv(self) -> list[str]:
+        """The command line, as a list: nothing of it ever meets a shell."""
+        return [
+            str(self.stack.python),
+            "-m",
+            "sglang.launch_server",
+            *("--model-path", self.model, "--host", "127.0.0.1", "--port", str(self.port)),
+            *self.candidate.command_line(),
+        ]
+
+    @property
+    def pid(self) -> int:
+        """Process id of the server's first process."""
+        assert self._kept is not None
+        return self._kept.pid
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Launch, and return when a real ``/generate`` was answered.
+
+        Raises:
+            LaunchError: it died, hung in a phase, or said that it was up and did not answer; nothing of it is left.
+            LeftoverError: an earlier server's process still lives, so nothing was started.
+        """
+        if others := tagged_processes():
+            listed = "; ".join(f"pid {pid}: {command}" for pid, command in others.items())
+            raise LeftoverError(f"processes of an earlier launch still live: {listed}", phase="process")
+        self._ledger = MemoryLedger(self.profile)
+        begun = time.monotonic()
+        self._kept = Kept(self.argv, self.log, server_environment(self.candidate))
+        try:
+            self._await_ready(begun)
+            self.info = self.client.server_info()
+        except ServerError as error:
+            self._fail(str(error), "first_token")
+        except BaseException:
+            self.stop(grace_s=0)
+            raise
+
+    def _await_ready(self, begun: float) -> None:
+        probe: _Probe | None = None
+        while True:
+            died = self.dead()
+            if died is not None:
+                self._fail(died, "first_token" if probe else self.watch.phase)
+            if probe is None and self.watch.ready_seen_at is not None:
+                probe = _Probe(self.client, self.profile.deadlines.first_token_s)
+            if probe is None and (limit := self.watch.overdue(self.profile.deadlines)) is not None:
+                self._fail(f"no progress: the phase took more than its {limit:g} s", self.watch.phase)
+            if probe is not None and probe.done.is_set():
+                if probe.error is not None:
+                    self._fail(f"said that it was up and did not answer /generate: {probe.error}", "first_token")
+                break
+            (probe.done if probe else _NEVER).wait(_POLL_S)
+        ready = time.monotonic()
+        assert self.watch.ready_seen_at is not None
+        self.ready_lag_s = ready - self.watch.ready_seen_at
+        moments = {**self.watch.entered_at, "first_token": self.watch.ready_seen_at, "ready": ready}
+        names = list(moments)
+        self.phase_s = {a: moments[b] - moments[a] for a, b in itertools.pairwise(names)}
+        self.phase_s["total"] = ready - begun
+
+    def dead(self) -> str | None:
+        """How the server died, or None while it lives. A fatal line counts, even while its process lingers."""
+        assert self._kept is not None
+        self._kept.listen()
+        self.watch.look()
+        if self._kept.returncode is not None:
+            code = self._kept.returncode
+            return f"the server exited with code {code}" if code >= 0 else f"the server was killed by signal {-code}"
+        if self.watch.fatal_seen_at is not None and time.monotonic() - self.watch.fatal_seen_at > _LAST_WORDS_S:
+            fatal = self.record.fatal[0]
+            return f"fatal line {fatal.line}: {fatal.text[:160]}"
+        return None
+
+    def diagnose(self) -> Diagnosis:
+        """What the log says of the failure."""
+        return diagnose_file(self.log)
+
+    def _fail(self, problem: str, phase: str) -> None:
+        fatal_at = self.watch.fatal_seen_at
+        noticed = time.monotonic() - fatal_at if fatal_at is not None else None
+        self.stop(grace_s=0)
+        raise LaunchError(problem, phase=phase, log=self.log, diagnosis=self.diagnose(), noticed_after_s=noticed)
+
+    def stop(self, grace_s: float | None = None) -> None:
+        """End the server and prove that nothing of it is left.
+
+        Raises:
+            LeftoverError: a process or memory of it is still there; nothing may be launched on top.
+        """
+        self.client.close()
+        if self._kept is None or self._ledger is None:
+            return
+        self._kept.stop(self.profile.deadlines.stop_s if grace_s is None else grace_s)
+        self.swept = self._ledger.require_back()
+        self.watch.look()
+
+
+class _Probe:
+    """One real token in the background, so that the server's death is seen while it is awaited."""
+
+    def __init__(self, client: Client, deadline_s: float) -> None:
+        self.done = threading.Event()
+        self.error: ServerError | None = None
+        self._client, self._deadline_s = client, deadline_s
+        threading.Thread(target=self._run, daemon=True, name="first-token").start()
+
+    def _run(self) -> None:
+        try:
+            self._client.generate("Hello", max_new_tokens=1, deadline_s=self._deadline_s)
+        except ServerError as error:
+            self.error = error
+        finally:
+            self.done.set()
+
+
+_NEVER: Final = threading.Event()

@@ -1,0 +1,7 @@
+"""What people look at, made from a run's evidence and from nothing else."""
+
+from sglgate.report.board import Board, build_board
+from sglgate.report.page import write_html
+from sglgate.report.text import summary_lines
+
+__all__ = ["Board", "build_board", "summary_lines", "write_html"]

@@ -1,0 +1,44 @@
+"""The board for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sglgate.evidence import Evidence, Verdict
+from sglgate.report.board import MACHINE, build_board
+from sglgate.run import RunInfo
+
+_MARKS = {
+    Verdict.PASS: "pass",
+    Verdict.FAIL: "FAIL",
+    Verdict.INCONCLUSIVE: "INCONCLUSIVE",
+    Verdict.NOT_EXERCISED: "NOT_EXERCISED",
+    Verdict.UNFIT: "UNFIT",
+}
+
+
+def summary_lines(info: RunInfo, evidence: Sequence[Evidence]) -> list[str]:
+    """One line a gate and candidate, the figure that decided it, and the reason where it is red."""
+    board = build_board(evidence)
+    stack = info.stack.get("packages", {})
+    versions = ", ".join(f"{name} {stack[name]}" for name in ("sglang", "torch") if name in stack) or "no stack"
+    lines = [f"run {info.name}: profile {info.profile}, {versions}", ""]
+    width = max((len(f"{suite}/{gate}") for suite, gate in board.gates), default=0)
+    for candidate in board.candidates:
+        lines.append(candidate if candidate != MACHINE else "(the machine)")
+        for (suite, gate), cell in board.cells[candidate].items():
+            e = cell.telling
+            figure = f"{_short(e.value)} {e.unit}".strip() if e.value is not None else ""
+            lines.append(
+                f"  {suite + '/' + gate:<{width}}  {_MARKS[cell.verdict]:<13} {e.metric}: {figure}".rstrip(": ")
+            )
+            if cell.verdict is not Verdict.PASS:
+                lines += [f"      {line}" for line in e.reason.splitlines()]
+    reds = board.reds()
+    total = sum(len(row) for row in board.cells.values())
+    lines += ["", f"{total - len(reds)} of {total} gates green" if total else "nothing was judged: not green"]
+    return lines
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

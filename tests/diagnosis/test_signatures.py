@@ -1,0 +1,49 @@
+"""Every signature carries an excerpt of a log, and that excerpt is judged rightly."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from sglgate.diagnosis import KNOWN_CAUSES, Diagnoser
+from sglgate.diagnosis.causes import CAUSES, SIGNATURES
+
+EXCERPTS = tomllib.loads((Path(__file__).parent / "corpus" / "signatures.toml").read_text())
+BY_NAME = {signature.name: signature for signature in SIGNATURES}
+# The words of the contract; a cause that is not among them may not be answered.
+CONTRACT = set(
+    """kv_budget_exhausted weights_oom graph_capture_oom runtime_oom nccl_error p2p_iommu_hang
+peer_access_unsupported custom_allreduce_failure kernel_arch_unsupported kernel_resource_limit
+jit_compile_failure cuda_toolchain_mismatch illegal_memory_access port_in_use gpu_memory_held
+model_not_found model_unsupported bad_flag parallel_shape_assert quant_mismatch spec_draft_mismatch
+watchdog_hang shm_too_small host_oom_killed device_fault fabric_or_symm_mem dependency_mismatch
+warmup_or_proxy too_few_gpus engine_bug none unknown""".split()  # noqa: SIM905
+)
+
+
+def test_the_causes_are_exactly_those_of_the_contract():
+    assert sorted(KNOWN_CAUSES) == sorted(CONTRACT)
+
+
+def test_signature_names_are_unique_and_name_their_cause():
+    assert len(BY_NAME) == len(SIGNATURES)
+    assert {signature.cause for signature in SIGNATURES} == set(CAUSES)
+
+
+def test_every_signature_has_an_excerpt_of_its_own():
+    assert sorted(EXCERPTS) == sorted(BY_NAME)
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_the_excerpt_of_a_signature_is_judged_rightly(name):
+    excerpt = EXCERPTS[name]
+    diagnoser = Diagnoser()
+    diagnoser.feed(excerpt["log"].encode())
+    diagnoser.close()
+    answer = diagnoser.diagnosis("excerpt")
+    assert name in {hit.signature.name for hit in diagnoser.incident.hits}
+    assert answer.cause == excerpt.get("cause", BY_NAME[name].cause), answer.summary_lines()
+    if answer.facts.get("signature") == name:
+        assert answer.confidence == excerpt.get("confidence", BY_NAME[name].confidence)

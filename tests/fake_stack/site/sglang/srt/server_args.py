@@ -1,0 +1,22 @@
+"""The few arguments that the tests use, parsed as SGLang parses them."""
+
+import argparse
+
+
+class ServerArgs:
+    """As far as ``check_arguments.py`` and the stand-in need it."""
+
+    @staticmethod
+    def add_cli_args(parser: argparse.ArgumentParser) -> None:
+        """Offer them to ``parser``."""
+        parser.add_argument("--model-path", required=True)
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=30000)
+        parser.add_argument("--device", default="cuda")
+        parser.add_argument("--attention-backend", choices=["torch_native", "triton"])
+        parser.add_argument("--dtype", default="auto")
+        parser.add_argument("--kv-cache-dtype", default="auto")
+        parser.add_argument("--tp-size", "--tensor-parallel-size", type=int, default=1)
+        parser.add_argument("--mem-fraction-static", type=float, default=0.9)
+        parser.add_argument("--max-total-tokens", type=int, default=4096)
+        parser.add_argument("--page-size", type=int, default=1)

@@ -1,0 +1,105 @@
+"""A candidate is launched once; a failure is remembered, never retried; a leftover ends all launching."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from sglgate.launch import LaunchError, LeftoverError
+from sglgate.launch.pool import ServerPool
+
+
+class _Server:
+    def __init__(self, candidate: SimpleNamespace, log: Path) -> None:
+        self.candidate, self.log, self.stopped, self.problem = candidate, log, 0, None
+
+    def start(self) -> None:
+        if self.candidate.fails:
+            raise self.candidate.fails
+
+    def stop(self) -> None:
+        self.stopped += 1
+        if self.candidate.sticks:
+            raise LeftoverError("memory is not back", phase="stop")
+
+    def dead(self) -> str | None:
+        return self.problem
+
+    def diagnose(self) -> None:
+        return None
+
+
+def candidate(name: str, fails: Exception | None = None, sticks: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(name=name, fails=fails, sticks=sticks)
+
+
+@pytest.fixture
+def made() -> list[_Server]:
+    return []
+
+
+@pytest.fixture
+def pool(made: list[_Server], tmp_path: Path) -> ServerPool:
+    def make(candidate: SimpleNamespace, log: Path) -> _Server:
+        made.append(_Server(candidate, log))
+        return made[-1]
+
+    return ServerPool(make, tmp_path)
+
+
+def test_a_candidate_is_launched_once(pool: ServerPool, made: list[_Server]) -> None:
+    one = candidate("one")
+
+    assert pool.get(one) is pool.get(one)
+    assert len(made) == 1
+
+
+def test_another_candidate_ends_the_one_before(pool: ServerPool, made: list[_Server]) -> None:
+    pool.get(candidate("one"))
+    pool.get(candidate("two"))
+
+    assert [server.stopped for server in made] == [1, 0]
+
+
+def test_fresh_launches_again_with_a_log_of_its_own(pool: ServerPool, made: list[_Server]) -> None:
+    pool.get(candidate("one"))
+    pool.fresh(candidate("one"))
+
+    assert [server.log.name for server in made] == ["one.1.log", "one.2.log"]
+
+
+def test_a_failed_launch_is_not_retried(pool: ServerPool, made: list[_Server]) -> None:
+    broken = candidate("broken", LaunchError("no", phase="weights"))
+    for _ in range(3):
+        with pytest.raises(LaunchError, match="phase weights"):
+            pool.get(broken)
+
+    assert len(made) == 1
+
+
+def test_a_server_that_died_is_not_launched_again(pool: ServerPool, made: list[_Server]) -> None:
+    server = pool.get(candidate("one"))
+    made[0].problem = "the server was killed by signal 9"
+
+    assert "killed by signal 9" in str(pool.bury(server))
+    with pytest.raises(LaunchError, match="phase serving"):
+        pool.get(candidate("one"))
+
+
+def test_a_leftover_ends_all_launching(pool: ServerPool, made: list[_Server]) -> None:
+    pool.get(candidate("one", sticks=True))
+    with pytest.raises(LeftoverError):
+        pool.get(candidate("two"))
+    with pytest.raises(LeftoverError):
+        pool.get(candidate("three"))
+
+    assert [server.candidate.name for server in made] == ["one"]
+
+
+def test_hostile_names_stay_inside_the_log_folder(pool: ServerPool, made: list[_Server], tmp_path: Path) -> None:
+    pool.fresh(candidate("../../etc/passwd\n<script>"))
+
+    assert made[0].log.parent == tmp_path
+    assert made[0].log.name.isprintable()
