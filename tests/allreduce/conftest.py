@@ -6,13 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sglgate.allreduce import paths
-from sglgate.allreduce.paths import Claim, Host
-from sglgate.allreduce.sizes import KIB, Geometry
-from sglgate.allreduce.world import World, WorldSpec
-
-SHM_LIMIT_BYTES = 256 * KIB
-GEOMETRY = Geometry(hidden=256, decode_rows=(1, 2, 8), verify_rows=(4,), prefill_rows=(128,))
+from sglgate.allreduce.world import World
+from tests.allreduce.ranks import spec
 
 
 @pytest.fixture(scope="session")
@@ -23,29 +18,6 @@ def stack_python() -> Path:
     if not python.exists():
         pytest.skip(f"no stack at {python}; set SGLGATE_STACK to the interpreter of one")
     return python
-
-
-def shm_host(world_size: int) -> Host:
-    return Host(release=(0, 5, 23), world_size=world_size, path_limit_bytes=SHM_LIMIT_BYTES)
-
-
-def shm_claim(world_size: int) -> Claim:
-    claim = paths.claim("shm", shm_host(world_size))
-    assert isinstance(claim, Claim)
-    return claim
-
-
-def spec(python: Path, world_size: int, log_dir: Path, **changes: object) -> WorldSpec:
-    fields = {
-        "python": python,
-        "world_size": world_size,
-        "device": "cpu",
-        "log_dir": log_dir,
-        "env": {"SGLANG_USE_CPU_ENGINE": "1", "HF_HUB_OFFLINE": "1"},
-        "shm_limit_bytes": SHM_LIMIT_BYTES,
-        **changes,
-    }
-    return WorldSpec(**fields)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import spec
 
 from sglgate.allreduce.world import HangError, RankFailedError, World, WorldError, survivors
+from tests.allreduce.ranks import spec
 
 pytestmark = pytest.mark.stack
 
@@ -48,14 +48,14 @@ def test_ranks_end_when_the_suite_is_killed(stack_python: Path, tmp_path: Path) 
     script = (
         "import sys, time, pathlib\n"
         "sys.path.insert(0, sys.argv[3])\n"
-        "from conftest import spec\n"
+        "from tests.allreduce.ranks import spec\n"
         "from sglgate.allreduce.world import World\n"
         "with World(spec(pathlib.Path(sys.argv[1]), 2, pathlib.Path(sys.argv[2]))) as world:\n"
         "    print(*world.pids, flush=True)\n"
         "    time.sleep(600)\n"
     )
     suite = subprocess.Popen(
-        [sys.executable, "-c", script, str(stack_python), str(tmp_path), str(Path(__file__).parent)],
+        [sys.executable, "-c", script, str(stack_python), str(tmp_path), str(Path(__file__).parents[2])],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

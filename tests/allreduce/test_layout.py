@@ -2,9 +2,7 @@ from sglgate.allreduce import layout
 from sglgate.allreduce.messages import Failure
 
 
-def failure(
-    runs: list, *, wrong: int, elements: int = 1000, runs_total: int | None = None, **rest: object
-) -> Failure:
+def failure(runs: list, *, wrong: int, elements: int = 1000, runs_total: int | None = None, **rest: object) -> Failure:
     return Failure.model_validate(
         {
             "kind": "wrong_elements",

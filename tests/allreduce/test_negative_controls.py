@@ -1,12 +1,12 @@
 """Every way a path can fool a reader, planted by name in real ranks: each is red, and for its own reason."""
 
 import pytest
-from conftest import SHM_LIMIT_BYTES, shm_claim
 
 from sglgate.allreduce import paths
 from sglgate.allreduce.verdicts import Finding, judge_engaged, judge_exact
 from sglgate.allreduce.world import World
 from sglgate.evidence import Verdict
+from tests.allreduce.ranks import SHM_LIMIT_BYTES, shm_claim
 
 pytestmark = pytest.mark.stack
 

@@ -122,8 +122,6 @@ def test_every_flag_of_a_path_is_one_the_worker_can_set_or_the_server_alone_can(
             assert paths.worker_settings(flags) == dict(path.settings), path.name
 
 
-@pytest.mark.parametrize(
-    ("text", "release"), [("0.5.9", (0, 5, 9)), ("0.5.9.post1", (0, 5, 9)), ("0.6", (0, 6))]
-)
+@pytest.mark.parametrize(("text", "release"), [("0.5.9", (0, 5, 9)), ("0.5.9.post1", (0, 5, 9)), ("0.6", (0, 6))])
 def test_releases_are_compared_by_number(text: str, release: tuple) -> None:
     assert paths.parse_release(text) == release

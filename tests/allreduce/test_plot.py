@@ -10,9 +10,7 @@ SLOW = plot.Series("gloo", ((4 * KIB, 200.0), (64 * KIB, 260.0), (1 * MIB, 800.0
 
 
 def test_the_plot_is_well_formed_and_has_a_line_and_dots_for_every_path() -> None:
-    root = ElementTree.fromstring(
-        plot.time_against_size([FAST, SLOW], {"limit": 256 * KIB}, "2 ranks & bf16")
-    )
+    root = ElementTree.fromstring(plot.time_against_size([FAST, SLOW], {"limit": 256 * KIB}, "2 ranks & bf16"))
     tags = [element.tag.rpartition("}")[2] for element in root.iter()]
     assert tags.count("polyline") == 2
     assert tags.count("circle") == 6
@@ -22,9 +20,7 @@ def test_the_plot_is_well_formed_and_has_a_line_and_dots_for_every_path() -> Non
 
 
 def test_equal_ratios_are_equal_distances_on_both_axes() -> None:
-    drawn = plot.time_against_size(
-        [plot.Series("a", ((KIB, 10.0), (4 * KIB, 100.0), (16 * KIB, 1000.0)))], {}, "t"
-    )
+    drawn = plot.time_against_size([plot.Series("a", ((KIB, 10.0), (4 * KIB, 100.0), (16 * KIB, 1000.0)))], {}, "t")
     root = ElementTree.fromstring(drawn)
     line = next(element for element in root.iter() if element.tag.endswith("polyline"))
     points = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]

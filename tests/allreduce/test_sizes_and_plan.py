@@ -1,10 +1,10 @@
 import math
 
 import pytest
-from conftest import GEOMETRY, SHM_LIMIT_BYTES, shm_claim, shm_host
 
 from sglgate.allreduce import paths, plan, sizes, speed
 from sglgate.allreduce.sizes import KIB, MIB
+from tests.allreduce.ranks import GEOMETRY, SHM_LIMIT_BYTES, shm_claim, shm_host
 
 SHM = paths.path("shm")
 

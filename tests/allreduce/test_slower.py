@@ -1,13 +1,13 @@
 """Speed, on real ranks: 10 % slower is red, 1 % slower is not, and what is wrong is never timed."""
 
 import pytest
-from conftest import shm_claim
 
 from sglgate.allreduce import paths, speed
 from sglgate.allreduce.paths import Claim, Host
 from sglgate.allreduce.sizes import KIB
 from sglgate.allreduce.world import World
 from sglgate.evidence import Verdict
+from tests.allreduce.ranks import shm_claim
 
 pytestmark = pytest.mark.stack
 

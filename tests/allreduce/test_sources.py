@@ -98,9 +98,7 @@ def test_the_workers_switches_exist(source: Source) -> None:
 
 
 def test_the_leaves_that_the_worker_watches_are_those_of_the_dispatch(source: Source) -> None:
-    body = _method(
-        source.text("distributed", "parallel_state.py"), "GroupCoordinator", "_all_reduce_out_place"
-    )
+    body = _method(source.text("distributed", "parallel_state.py"), "GroupCoordinator", "_all_reduce_out_place")
     called = set(re.findall(r"(\w+_comm)\.(\w+)\(", body)) - {("pynccl_comm", "change_state")}
     watched = {
         ("ca_comm", "custom_all_reduce"),
@@ -168,9 +166,7 @@ def test_torch_symmetric_memory_serves_the_architectures_and_sizes_of_its_table(
             assert isinstance(claim, Claim) is (limit is not None)
             if isinstance(claim, Claim):
                 assert claim.max_bytes == limit - 4
-    body = _method(
-        source.communicator("torch_symm_mem"), "TorchSymmMemCommunicator", "should_torch_symm_mem_allreduce"
-    )
+    body = _method(source.communicator("torch_symm_mem"), "TorchSymmMemCommunicator", "should_torch_symm_mem_allreduce")
     assert "return inp_size < self.max_size" in body
 
 
@@ -179,7 +175,8 @@ def test_refusals_are_texts_that_the_source_logs(source: Source) -> None:
     text = "\n".join(file.read_text() for file in sorted(folder.rglob("*.py")))
     joined = re.sub(r'"\s*\n\s*f?"', "", text)
     for path in PATHS.values():
-        if source.has(path.name) and path.refusals:
+        # The shm path is the lane's own; SGLang formats its refusal, with the plugin's name.
+        if source.has(path.name) and path.refusals and path.name != "shm":
             found = [bool(re.search(pattern, joined)) for pattern in path.refusals]
             # Texts came over the releases; the newest knows them all.
             assert all(found) if source.release == max(one.release for one in SOURCES) else any(found), path
@@ -192,9 +189,7 @@ def test_the_launcher_sets_what_the_worker_is_given(source: Source) -> None:
 
 
 def test_nccl_knows_every_variable_that_a_candidate_may_vary() -> None:
-    libraries = [
-        library for source in SOURCES for library in source.folder.parent.glob("nvidia/nccl/lib/libnccl.so*")
-    ]
+    libraries = [library for source in SOURCES for library in source.folder.parent.glob("nvidia/nccl/lib/libnccl.so*")]
     if not libraries:
         pytest.skip("no stack with an NCCL library")
     for library in libraries:

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from conftest import shm_claim
 
 from sglgate.allreduce import paths
 from sglgate.allreduce.messages import ExactAnswer, Served
 from sglgate.allreduce.paths import Refusal
 from sglgate.allreduce.verdicts import judge_engaged, judge_exact
 from sglgate.evidence import Verdict
+from tests.allreduce.ranks import shm_claim
 
 SHM = paths.path("shm")
 CLAIM = shm_claim(2)
@@ -24,9 +24,7 @@ def served(leaves: tuple[str, ...], kernels: tuple[str, ...], shape: tuple[int, 
 HONEST = served(("shm",), ("sglgate::shm_all_reduce",))
 
 
-def exact(
-    served_by: str = "shm", digest: str = "a", failures: tuple[dict[str, Any], ...] = ()
-) -> ExactAnswer:
+def exact(served_by: str = "shm", digest: str = "a", failures: tuple[dict[str, Any], ...] = ()) -> ExactAnswer:
     return ExactAnswer.model_validate(
         {"checked": 1, "failures": failures, "served": ((served_by,),), "digests": {0: digest}}
     )

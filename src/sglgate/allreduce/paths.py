@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sglgate.allreduce.sizes import KIB, MIB, Shape, size_bytes
+from sglgate.allreduce.sizes import MIB, Shape, size_bytes
 from sglgate.errors import MisuseError, nearest
 
 Release = tuple[int, ...]
@@ -180,7 +180,7 @@ def _flashinfer(host: Host) -> Claim | Refusal:
 
 
 def _shm(host: Host) -> Claim | Refusal:
-    # The same rule as ``eligible`` in the worker's shm module.
+    # The same rule as ``eligible`` in fixtures/cpu_stack, shm.py.
     if not host.path_limit_bytes:
         return Refusal("the shm path has no size limit set")
     return Claim(multiple_of_bytes=16, max_bytes=host.path_limit_bytes)
@@ -284,6 +284,7 @@ PATHS: dict[str, Path] = {
             "shm",
             kernels=(r"sglgate::shm_all_reduce",),
             claim=_shm,
+            refusals=(r"Failed to (load|execute)( general)? plugin:? sglgate_shm_all_reduce",),
             accumulates_fp32=lambda world_size: True,
         ),
     )
@@ -298,7 +299,7 @@ NCCL_VARIABLES = (
     "NCCL_PROTO",
     "NCCL_P2P_LEVEL",
 )
-DEFAULT_SHM_LIMIT_BYTES = 512 * KIB
+SHM_LIMIT_VARIABLE = "SGLGATE_SHM_ALLREDUCE_BYTES"
 _SETTING_OF_FLAG = {
     "--disable-custom-all-reduce": "disable_custom_all_reduce",
     "--enable-mscclpp": "enable_mscclpp",

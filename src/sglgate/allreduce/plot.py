@@ -42,9 +42,7 @@ def series_of(rows: Sequence[Row], candidate: str, baseline: str) -> list[Series
     regimes = list(dict.fromkeys(row.bucket.split(" ", 2)[2] for row in rows))
     found = []
     for regime in regimes:
-        chosen = sorted(
-            (row for row in rows if row.bucket.split(" ", 2)[2] == regime), key=lambda row: row.size_bytes
-        )
+        chosen = sorted((row for row in rows if row.bucket.split(" ", 2)[2] == regime), key=lambda row: row.size_bytes)
         for name, points in (
             (candidate, tuple((row.size_bytes, row.candidate_us) for row in chosen)),
             (baseline, tuple((row.size_bytes, row.baseline_us) for row in chosen)),
@@ -125,6 +123,5 @@ def _line(x: _Axis, y: _Axis, one: Series, number: int) -> list[str]:
     return [
         f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dashes}/>',
         *dots,
-        f'<text x="{_LEFT + number % 2 * 330}" y="{38 + number // 2 * 14}" fill="{colour}">'
-        f"{escape(one.name)}</text>",
+        f'<text x="{_LEFT + number % 2 * 330}" y="{38 + number // 2 * 14}" fill="{colour}">{escape(one.name)}</text>',
     ]

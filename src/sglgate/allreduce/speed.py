@@ -121,9 +121,7 @@ def paired(answers: Sequence[TimedAnswer]) -> Block:
     logs = [math.log(group_seconds(answers, position)) for position in range(len(answers[0].blocks))]
     outer = [value for position, value in enumerate(logs) if position % 4 in (0, 3)]
     inner = [value for position, value in enumerate(logs) if position % 4 in (1, 2)]
-    return Block(
-        baseline=math.exp(statistics.fmean(outer)), candidate=math.exp(statistics.fmean(inner)), order="ABBA"
-    )
+    return Block(baseline=math.exp(statistics.fmean(outer)), candidate=math.exp(statistics.fmean(inner)), order="ABBA")
 
 
 def compare(

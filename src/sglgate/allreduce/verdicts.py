@@ -44,9 +44,7 @@ def judge_engaged(
     detail = {"served": table, "log": said}
     claimed = [row for row in table if row["claimed"]]
     if not claimed:
-        return Finding(
-            Verdict.NOT_EXERCISED, f"no size that was tried is one that {path.name} claims", detail
-        )
+        return Finding(Verdict.NOT_EXERCISED, f"no size that was tried is one that {path.name} claims", detail)
     for row in claimed:
         if row["by"] != [path.name]:
             why = f"; SGLang said: {said[0]}" if said else "; SGLang gave no reason in its log"
@@ -58,9 +56,7 @@ def judge_engaged(
     beyond = [row for row in table if not row["claimed"] and path.name in row["by"]]
     if beyond:
         # The table of claims is then wrong, and with it every size that was tested because of it.
-        return Finding(
-            Verdict.FAIL, f"{path.name} served {_label(beyond[0])}, which it does not claim", detail
-        )
+        return Finding(Verdict.FAIL, f"{path.name} served {_label(beyond[0])}, which it does not claim", detail)
     reason = f"{path.name} served all {len(claimed)} claimed sizes on {len(answers)} ranks"
     return Finding(Verdict.PASS, reason, detail)
 
@@ -169,9 +165,7 @@ def _coverage(
         if path.name in by:
             served += 1
         elif isinstance(claim, Claim) and claim.covers(shape, dtype):
-            elsewhere.append(
-                f"{_of(shape, dtype)} ({case['mode']}) was served by {_list(by)}, not {path.name}"
-            )
+            elsewhere.append(f"{_of(shape, dtype)} ({case['mode']}) was served by {_list(by)}, not {path.name}")
     return served, elsewhere
 
 

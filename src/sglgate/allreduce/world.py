@@ -51,15 +51,12 @@ class RankFailedError(WorldError):
 class HangError(WorldError):
     """No answer in time: ``command``, the ranks ``waiting``, and the ``stacks`` of all ranks."""
 
-    def __init__(
-        self, command: str, deadline_s: float, waiting: Sequence[int], stacks: Mapping[int, str]
-    ) -> None:
+    def __init__(self, command: str, deadline_s: float, waiting: Sequence[int], stacks: Mapping[int, str]) -> None:
         self.command, self.deadline_s = command, deadline_s
         self.waiting, self.stacks = tuple(waiting), dict(stacks)
         shown = "\n".join(f"--- rank {rank}\n{stack}" for rank, stack in sorted(stacks.items()))
         super().__init__(
-            f"hang: {command} not answered by rank(s) {', '.join(map(str, waiting))} "
-            f"in {deadline_s:g} s\n{shown}"
+            f"hang: {command} not answered by rank(s) {', '.join(map(str, waiting))} in {deadline_s:g} s\n{shown}"
         )
 
 
@@ -70,9 +67,8 @@ class WorldSpec:
     Attributes:
         python: the stack's interpreter.
         log_dir: where each rank's stderr goes, ``rank<N>.log``.
-        env: added to this process's environment: the stack's needs, then the candidate's.
+        env: the ranks' whole environment, as the candidate's server would get it.
         settings: SGLang's all-reduce switches, see ``paths.worker_settings``.
-        shm_limit_bytes: above 0, the CPU lane's shared-memory path serves up to this size.
         collective_limit_s: torch.distributed's own timeout; above any deadline, so that a hang is seen as
         one.
     """
@@ -81,9 +77,8 @@ class WorldSpec:
     world_size: int
     device: Literal["cpu", "cuda"]
     log_dir: Path
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str]
     settings: Mapping[str, bool] = field(default_factory=dict)
-    shm_limit_bytes: int = 0
     collective_limit_s: int = 1800
 
 
@@ -121,7 +116,7 @@ class World:
     def _start(self) -> None:
         spec = self.spec
         spec.log_dir.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, **_hermetic(spec.device), **spec.env}
+        environment = {**_hermetic(spec.device), **spec.env}
         for rank in range(spec.world_size):
             command = [
                 *(str(spec.python), str(_WORKER)),
@@ -129,7 +124,6 @@ class World:
                 *("--init-method", f"file://{self._folder}/rendezvous"),
                 *("--timeout-s", str(spec.collective_limit_s)),
                 *("--settings", json.dumps(dict(spec.settings))),
-                *("--shm-limit-bytes", str(spec.shm_limit_bytes)),
             ]
             with (spec.log_dir / f"rank{rank}.log").open("w") as log:
                 process = subprocess.Popen(
@@ -178,9 +172,7 @@ class World:
 
     def prepare(self, *, hidden: int, max_rows: int, deadline_s: float = 120) -> list[GroupState]:
         """Build what the server builds before its first reduction (PCIe-IPC's workspace)."""
-        return self._as(
-            GroupState, self.ask("prepare", deadline_s=deadline_s, hidden=hidden, max_rows=max_rows)
-        )
+        return self._as(GroupState, self.ask("prepare", deadline_s=deadline_s, hidden=hidden, max_rows=max_rows))
 
     def engaged(
         self,
@@ -321,5 +313,7 @@ def _hermetic(device: str) -> dict[str, str]:
         # gloo otherwise looks the host name up, which a machine without a network cannot.
         "GLOO_SOCKET_IFNAME": "lo",
         # The NCCL communicator insists on a CUDA device where it finds the library.
-        "SGLANG_NCCL_SO_PATH": "/nonexistent/libnccl.so",
+        "SGLANG_NCCL_SO_PATH": "none",
+        # A worker needs no attention backend; importing one would double its start.
+        "SGLANG_PLUGINS": "sglgate_shm_all_reduce",
     }

@@ -6,7 +6,6 @@ the standard library, torch and sglang only; of the suite it imports nothing.
 ``channel``  commands in, answers out, one JSON object a line; ends with its parent
 ``groups``   SGLang's own groups, built as its server builds them
 ``seam``     what differs between a CUDA device and a CPU
-``shm``      the CPU lane's own fast path
 ``observe``  which leaf of SGLang's dispatch served a call, and which kernels ran
 ``inputs``   data whose sum is known to the last bit
 ``checks``   the exact checks

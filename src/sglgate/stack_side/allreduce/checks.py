@@ -48,9 +48,7 @@ class _Run:
     previous: dict[Any, torch.Tensor]
 
 
-def run(
-    world: World, seam: Seam, cases: list[dict[str, Any]], fault: dict[str, Any] | None
-) -> dict[str, Any]:
+def run(world: World, seam: Seam, cases: list[dict[str, Any]], fault: dict[str, Any] | None) -> dict[str, Any]:
     """Run the cases in the order given; the same list on every rank.
 
     Returns ``checked`` (calls compared), ``failures``, ``served`` (per case, the leaves entered) and
@@ -88,9 +86,7 @@ class _Buffer:
         self._dtype = inputs.DTYPES[case.dtype]
         self.elements = _product(case.shape)
         with symmetric_allocation(state.world.tensor_parallel, state.world.symmetric_memory):
-            self._arena = torch.empty(
-                self.elements + 2 * _GUARD_ELEMENTS, dtype=self._dtype, device=state.seam.device
-            )
+            self._arena = torch.empty(self.elements + 2 * _GUARD_ELEMENTS, dtype=self._dtype, device=state.seam.device)
         _bits(self._arena).fill_(-1)
         inner = self._arena[_GUARD_ELEMENTS : _GUARD_ELEMENTS + self.elements]
         self.tensor = inner.view(case.shape)
@@ -308,9 +304,7 @@ def _exchanged(
         right = indices[indices >= second]
         if int(left[-1]) + distance >= got.numel() or int(right[0]) - distance < 0:
             continue
-        if bool(
-            (got[left] == wanted[left + distance]).all() and (got[right] == wanted[right - distance]).all()
-        ):
+        if bool((got[left] == wanted[left + distance]).all() and (got[right] == wanted[right - distance]).all()):
             return [int(first), int(second), int(max(n_first, n_second))]
     return None
 

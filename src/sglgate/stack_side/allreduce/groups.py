@@ -62,6 +62,7 @@ def build(
     logger.addHandler(handler)
     # A candidate's refusal is often an INFO or a WARNING line and nothing else; it must reach the verdict.
     logger.setLevel(logging.INFO)
+    _load_plugins()
     _apply_settings(parallel_state, settings)
     parallel_state.init_distributed_environment(
         backend=seam.backend,
@@ -85,6 +86,15 @@ def build(
         symmetric_memory=bool(settings.get("enable_symm_mem", False)),
         log_lines=lines,
     )
+
+
+def _load_plugins() -> None:
+    """A candidate may bring its path as a plugin; the server loads them in every process. None before 0.5.12."""
+    try:
+        from sglang.srt.plugins import load_plugins
+    except ImportError:
+        return
+    load_plugins()
 
 
 def _apply_settings(parallel_state: Any, settings: Mapping[str, bool]) -> None:

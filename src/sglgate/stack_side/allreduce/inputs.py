@@ -66,9 +66,7 @@ def applies(family: str, dtype: torch.dtype, world_size: int) -> bool:
 def make(family: str, dtype: torch.dtype, world_size: int, round_number: int) -> Data:
     """The data of one round; the same on every rank."""
     generator = torch.Generator()
-    generator.manual_seed(
-        round_number * 1009 + FAMILIES.index(family) * 31 + list(DTYPES.values()).index(dtype)
-    )
+    generator.manual_seed(round_number * 1009 + FAMILIES.index(family) * 31 + list(DTYPES.values()).index(dtype))
     parts = _MAKERS[family](dtype, world_size, generator).double()
     if family == "random":
         return Data(dtype, parts.to(dtype).double(), None)

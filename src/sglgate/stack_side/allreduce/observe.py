@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,6 @@ import torch
 import torch.distributed as dist
 
 from .seam import Seam
-from .shm import ShmAllReduce
 
 # (attribute of GroupCoordinator, method) of every leaf that ``all_reduce`` can end in, 0.5.5 to 0.5.23.
 _LEAVES = (
@@ -48,7 +48,9 @@ def leaves(coordinator: Any, *, symmetric_memory: bool) -> Iterator[list[str]]:
                 stack.enter_context(_watched(communicator, method, path, entered))
         if hasattr(coordinator, "_flashinfer_allreduce"):
             stack.enter_context(_watched(coordinator, "_flashinfer_allreduce", "flashinfer_fusion", entered))
-        stack.enter_context(_watched(ShmAllReduce, "_one_shot", "shm", entered))
+        # The CPU lane's own path, if its plugin is in this process.
+        if (shm := sys.modules.get("sglgate_cpu_stack.shm")) is not None:
+            stack.enter_context(_watched(shm.ShmAllReduce, "_one_shot", "shm", entered))
         backend = dist.get_backend(coordinator.device_group)
         stack.enter_context(_watched(dist, "all_reduce", str(backend), entered))
         yield entered

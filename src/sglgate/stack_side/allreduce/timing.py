@@ -51,9 +51,7 @@ def run(
     }
     blocks: list[dict[str, Any]] = []
     with faults.planted(coordinator, fault):
-        work = {
-            who: _work(seam, contenders[who], buffers.rotation(calls), mode) for who in dict.fromkeys(order)
-        }
+        work = {who: _work(seam, contenders[who], buffers.rotation(calls), mode) for who in dict.fromkeys(order)}
         for who in work:
             _iterations(world, seam, buffers, work[who], warmup)
         for who in order:
@@ -79,9 +77,7 @@ def _work(
     return seam.capture(calls).replay if mode == "graph" else calls
 
 
-def _iterations(
-    world: World, seam: Seam, buffers: _Buffers, work: Callable[[], Any], count: int
-) -> list[float]:
+def _iterations(world: World, seam: Seam, buffers: _Buffers, work: Callable[[], Any], count: int) -> list[float]:
     seconds = []
     for _ in range(count):
         buffers.refill()
@@ -94,9 +90,7 @@ def _iterations(
 class _Buffers:
     """Inputs in rotation; both contenders use the same ones."""
 
-    def __init__(
-        self, world: World, seam: Seam, dtype: str, shape: tuple[int, ...], working_set_bytes: int
-    ) -> None:
+    def __init__(self, world: World, seam: Seam, dtype: str, shape: tuple[int, ...], working_set_bytes: int) -> None:
         torch_dtype = inputs.DTYPES[dtype]
         elements = 1
         for size in shape:

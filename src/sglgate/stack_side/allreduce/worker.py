@@ -21,7 +21,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--init-method", required=True)
     parser.add_argument("--timeout-s", type=int, required=True)
     parser.add_argument("--settings", type=json.loads, default={})
-    parser.add_argument("--shm-limit-bytes", type=int, default=0, help="0: SGLang's CPU path as it is")
     args = parser.parse_args(argv)
     channel = Channel(args.rank)
     try:
@@ -45,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 class _Rank:
     def __init__(self, args: argparse.Namespace) -> None:
         # Imported only now: whatever torch or sglang print or raise is already caught by the channel.
-        from . import groups, seam, shm
+        from . import groups, seam
 
         self._seam = seam.make_seam(args.device, args.rank)
         self._world = groups.build(
@@ -56,12 +55,6 @@ class _Rank:
             timeout_s=args.timeout_s,
             settings=args.settings,
         )
-        if args.shm_limit_bytes:
-            shm.install(
-                self._world.tensor_parallel,
-                limit_bytes=args.shm_limit_bytes,
-                wait_limit_s=float(args.timeout_s),
-            )
 
     def describe(self) -> dict[str, Any]:
         import sglang
@@ -97,9 +90,7 @@ class _Rank:
         with faults.planted(coordinator, fault):
             for case in cases:
                 with symmetric_allocation(coordinator, symmetric):
-                    tensor = torch.zeros(
-                        case["shape"], dtype=inputs.DTYPES[case["dtype"]], device=self._seam.device
-                    )
+                    tensor = torch.zeros(case["shape"], dtype=inputs.DTYPES[case["dtype"]], device=self._seam.device)
 
                 def call(tensor: torch.Tensor = tensor) -> Any:
                     return coordinator.all_reduce(tensor)
