@@ -137,7 +137,7 @@ def truncated_files(venv: Path) -> Iterator[str]:
 
 
 def ensure_venv(venv: Path, key: str, what: str, install: Callable[[str], None]) -> None:
-    """A venv whose mark holds ``key`` is whole; else ``install(python)`` makes or finishes it, and the mark comes last."""
+    """A venv whose mark holds ``key`` is whole; else ``install(python)`` finishes it, and the mark comes last."""
     mark, python = venv / "sglgate.json", venv / "bin" / "python"
     try:
         marked = json.loads(mark.read_text(encoding="utf-8"))["key"] == key and python.exists()

@@ -28,9 +28,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("logs", nargs="+", metavar="LOG", help="a server log; - is standard input")
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object a line, one line a log, in order"
-    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line, one line a log, in order")
     parser.add_argument("--context", metavar="FILE", help="what is known beside the log")
     parser.set_defaults(run=run)
 

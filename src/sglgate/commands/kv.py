@@ -44,9 +44,7 @@ def _register_predict(actions: argparse._SubParsersAction[argparse.ArgumentParse
         epilog=_PREDICT_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--json-in", type=Path, metavar="FILE", help="the question as JSON; options override it"
-    )
+    parser.add_argument("--json-in", type=Path, metavar="FILE", help="the question as JSON; options override it")
     parser.add_argument("--config", help="the model's config.json, or its folder")
     parser.add_argument("--sglang-version", help="rules of this release (default: all that were read)")
     parser.add_argument("--tp", type=int, dest="tp_size")
@@ -57,9 +55,7 @@ def _register_predict(actions: argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument("--fraction", type=float, dest="mem_fraction_static", help="--mem-fraction-static")
     parser.add_argument("--pre-gib", type=float, help='"Load weight begin. avail mem"')
     parser.add_argument("--avail-gib", type=float, help='"Load weight end ... avail mem"')
-    parser.add_argument(
-        "--gpu-total-mib", type=float, help="memory.total of nvidia-smi, for the default fraction"
-    )
+    parser.add_argument("--gpu-total-mib", type=float, help="memory.total of nvidia-smi, for the default fraction")
     parser.add_argument("--weights-gib", type=float, help="weights on a rank, where avail-gib is not known")
     parser.add_argument("--page-size", type=int)
     parser.add_argument("--max-total-tokens", type=int)
@@ -88,9 +84,7 @@ def _register_explain(actions: argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument("--draft-config")
     parser.add_argument("--sglang-version", help="where the log does not say it")
     parser.add_argument("--believed-fraction", type=float, help="what somebody believes was set")
-    parser.add_argument(
-        "--gpu-total-mib", type=float, help="to account for what the card lost before the start"
-    )
+    parser.add_argument("--gpu-total-mib", type=float, help="to account for what the card lost before the start")
     parser.add_argument("--request-tokens", type=int, default=4096)
     parser.add_argument("--against", type=Path, metavar="LOG", help="another start: what shrank since")
     parser.add_argument("--json", action="store_true")
@@ -112,9 +106,7 @@ def _predict(args: argparse.Namespace) -> int:
         window = fraction_window(question, args.request_tokens, args.headroom_gib)
     if args.svg is not None:
         if window is None:
-            raise MisuseError(
-                "nothing to plot without the free memory before and after the weights", key="--svg"
-            )
+            raise MisuseError("nothing to plot without the free memory before and after the weights", key="--svg")
         render.write_svg(args.svg, window, question)
     if args.json:
         out = answer.contract()
@@ -168,9 +160,7 @@ def _question(args: argparse.Namespace) -> Any:
         draft = given.setdefault("speculative", {"algorithm": "EAGLE3"})
         draft["draft_model_config"] = dict(load_config(args.draft_config))
     if "model_config" not in given:
-        raise MisuseError(
-            "no model", key="--config", expected="give a config.json, or a question with --json-in"
-        )
+        raise MisuseError("no model", key="--config", expected="give a config.json, or a question with --json-in")
     return ask(given)
 
 

@@ -89,9 +89,7 @@ def _text(result: LoadResult) -> str:
         ]
         if accepted := metrics.acceptance:
             rates = " ".join(f"{rate:.2f}" for rate in accepted.position_rates)
-            lines.append(
-                f"acceptance length {accepted.accept_length:.2f}, per position {rates or 'not reported'}"
-            )
+            lines.append(f"acceptance length {accepted.accept_length:.2f}, per position {rates or 'not reported'}")
     return "\n".join(lines)
 
 

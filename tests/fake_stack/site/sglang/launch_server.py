@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from multiprocessing import shared_memory, resource_tracker
+from multiprocessing import resource_tracker, shared_memory
 
 from sglang.srt.server_args import ServerArgs
 
@@ -34,7 +34,7 @@ class State:
 
 
 def start(args):
-    log("server_args=" + repr({k: v for k, v in vars(args).items()} | {"pp_size": 1, "dp_size": 1}))
+    log("server_args=" + repr(dict(vars(args)) | {"pp_size": 1, "dp_size": 1}))
     ranks = range(args.tp_size)
     name = (lambda r: r) if args.tp_size > 1 else (lambda r: None)
     for r in ranks:
