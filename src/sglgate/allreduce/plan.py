@@ -25,6 +25,7 @@ Case = dict[str, Any]
 ALL_FAMILIES_UP_TO_BYTES = 64 * KIB
 MORE_FAMILIES_UP_TO_BYTES = 1 * MIB
 GRAPH_UP_TO_BYTES = 16 * MIB
+ENGAGED_UP_TO_BYTES = 16 * MIB
 # A pattern that differs by more than this from any other case's: replays use the rounds in between.
 _ROUNDS_PER_CASE = 16
 _SEED = 20_240_229
@@ -36,6 +37,11 @@ def shapes(dtype: str, claim: Claim | Refusal, geometry: Geometry, largest_bytes
     edges = [shape for limit in limits if limit < largest_bytes for shape in around(limit, dtype)]
     found = odd_shapes(dtype) + doubling_shapes(dtype, 16, largest_bytes) + geometry.shapes() + edges
     return [shape for shape in distinct(found) if size_bytes(shape, dtype) <= largest_bytes]
+
+
+def engaged_cases(claim: Claim | Refusal, geometry: Geometry) -> list[tuple[str, Shape]]:
+    """``(dtype, shape)`` to profile once: the model's shapes, odd ones, and both sides of the path's limit."""
+    return [(dtype, shape) for dtype in DTYPE_BYTES for shape in shapes(dtype, claim, geometry, ENGAGED_UP_TO_BYTES)]
 
 
 def exact_cases(

@@ -11,9 +11,12 @@ from typing import Any
 from sglgate.allreduce import paths
 from sglgate.allreduce.paths import Claim, Host, Path, Refusal
 from sglgate.allreduce.sizes import KIB, MIB, Geometry
+from sglgate.allreduce.topology import Topology
 from sglgate.config import Candidate
 from sglgate.errors import MisuseError
 
+# RTX PRO 6000 Blackwell; a GPU with less only has more "uncached" buffers than it needs.
+GPU_L2_BYTES = 128 * MIB
 _DEFAULT_PREFILL_ROWS = 8192
 _DEFAULT_MAX_BATCH = 32
 _MOST_PREFILL_ROWS = {"cpu": 512}
@@ -42,8 +45,7 @@ def ask(
     release: str,
     *,
     world_size: int,
-    arch_major: int = 0,
-    full_nvlink: bool = False,
+    gpus: Topology | None = None,
 ) -> Question:
     """Everything that follows from the candidate, its model's ``config.json`` and the stack's SGLang release.
 
@@ -57,8 +59,8 @@ def ask(
     host = Host(
         release=paths.parse_release(release),
         world_size=world_size,
-        arch_major=arch_major,
-        full_nvlink=full_nvlink,
+        arch_major=gpus.arch_major if gpus else 0,
+        full_nvlink=gpus.full_nvlink if gpus else False,
         path_limit_bytes=_limit(candidate, chosen, geometry),
     )
     claim = paths.claim(chosen.name, host)
@@ -68,7 +70,7 @@ def ask(
 def _geometry(candidate: Candidate, model_config: Mapping[str, Any], device: str) -> Geometry:
     text = model_config.get("text_config") or model_config
     if not isinstance(text.get("hidden_size"), int):
-        raise MisuseError("states no hidden_size", file=candidate.model, key="hidden_size", value=text.get("hidden_size"))
+        raise MisuseError("the model's config states no hidden_size", file=candidate.model, key="hidden_size")
     arguments = candidate.arguments
     # As in pcie_ipc_ar._decode_width (0.5.23): the widest captured decode, times the drafted tokens.
     batch = _number(arguments, "cuda-graph-max-bs", _number(arguments, "max-running-requests", _DEFAULT_MAX_BATCH))

@@ -86,6 +86,11 @@ class Comparison:
     decision: FamilyDecision | None = None
     clock_mhz: tuple[int, int] | None = None
 
+    @property
+    def blocks(self) -> int:
+        """ABBA blocks behind the bucket that had the most; 0 where nothing was timed."""
+        return max((one.n for one in self.decision.decisions.values()), default=0) if self.decision else 0
+
 
 def buckets(
     claim: Claim, dtypes: Sequence[str], sizes_bytes: Sequence[int], last_level_cache_bytes: int

@@ -109,6 +109,11 @@ class World:
         self.close()
 
     @property
+    def is_alive(self) -> bool:
+        """Whether it can still be asked."""
+        return bool(self._ranks)
+
+    @property
     def pids(self) -> tuple[int, ...]:
         """The ranks' process ids, also the ids of their sessions."""
         return tuple(rank.pid for rank in self._ranks)
