@@ -22,11 +22,11 @@ def stack_python() -> Path:
 
 @pytest.fixture(scope="session")
 def world_of_2(stack_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with World(spec(stack_python, 2, tmp_path_factory.mktemp("world2"))) as world:
+    with World(spec(stack_python, 2, tmp_path_factory.mktemp("world2")), start_limit_s=600) as world:
         yield world
 
 
 @pytest.fixture(scope="session")
 def world_of_4(stack_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with World(spec(stack_python, 4, tmp_path_factory.mktemp("world4"))) as world:
+    with World(spec(stack_python, 4, tmp_path_factory.mktemp("world4")), start_limit_s=600) as world:
         yield world

@@ -59,24 +59,27 @@ def run(world: World, seam: Seam, cases: list[dict[str, Any]], fault: dict[str, 
     served: list[list[str]] = []
     digests: dict[int, str] = {}
     checked = 0
-    for number, raw in enumerate(cases):
-        case = Case(**{**raw, "shape": tuple(raw["shape"])})
-        found: list[dict[str, Any]] = []
-        with faults.planted(world.tensor_parallel, fault):
-            if case.mode == "graph":
-                entered = _graph_case(state, case, found)
-                checked += case.replays
-            elif case.mode == "together":
-                entered = _together_case(state, case, found)
-                checked += 2
-            else:
-                entered, digest = _eager_case(state, case, found)
-                checked += 1
-                if digest is not None:
-                    digests[number] = digest
-        served.append(sorted(set(entered)))
-        failures += [{**asdict(case), "case": number, "rank": world.rank, **failure} for failure in found]
+    # Planted for the whole list: some faults remember the call before.
+    with faults.planted(world.tensor_parallel, fault):
+        for number, raw in enumerate(cases):
+            case = Case(**{**raw, "shape": tuple(raw["shape"])})
+            entered, calls, digest, found = _run_case(state, case)
+            checked += calls
+            if digest is not None:
+                digests[number] = digest
+            served.append(sorted(set(entered)))
+            failures += [{**asdict(case), "case": number, "rank": world.rank, **failure} for failure in found]
     return {"checked": checked, "failures": failures, "served": served, "digests": digests}
+
+
+def _run_case(state: _Run, case: Case) -> tuple[list[str], int, str | None, list[dict[str, Any]]]:
+    found: list[dict[str, Any]] = []
+    if case.mode == "graph":
+        return _graph_case(state, case, found), case.replays, None, found
+    if case.mode == "together":
+        return _together_case(state, case, found), 2, None, found
+    entered, digest = _eager_case(state, case, found)
+    return entered, 1, digest, found
 
 
 class _Buffer:
