@@ -35,6 +35,8 @@ def test_a_hang_on_one_rank_ends_with_all_stacks_and_no_survivor(stack_python: P
 def test_a_rank_that_dies_is_named_and_the_others_die_with_it(stack_python: Path, tmp_path: Path) -> None:
     with World(spec(stack_python, 2, tmp_path)) as world:
         sessions = world.pids
+        own_dump = world._stack(world._ranks[0], 0, pyspy=None)
+        assert "channel.py" in own_dump, "without py-spy a rank shows its stack itself"
         os.kill(sessions[1], signal.SIGKILL)
         with pytest.raises(RankFailedError) as caught:
             world.exact([CASE], deadline_s=60)

@@ -158,6 +158,7 @@ def _graph_case(state: _Run, case: Case, found: list[dict[str, Any]]) -> list[st
             buffer.fill(data, state.world.rank)
             state.seam.synchronize()
             output = recorded.replay()
+            state.seam.synchronize()
             faults.corrupt_replay(state.fault, replay, output)
             _compare(state, case, data, buffer, output, found, replay=replay)
     return entered
