@@ -4,7 +4,7 @@ import pytest
 
 from sglgate.allreduce import paths, topology
 from sglgate.allreduce.paths import Claim, Refusal
-from sglgate.allreduce.question import Question, ask
+from sglgate.allreduce.question import Question, ask, baseline_of
 from sglgate.allreduce.topology import Topology
 from sglgate.config import Candidate
 from sglgate.errors import MisuseError
@@ -13,8 +13,8 @@ CONFIG = {"hidden_size": 7168}
 PCIE = Topology(arch_major=12, full_nvlink=False)
 
 
-def asked(path: str, *, environment: dict | None = None, config: dict = CONFIG, **arguments: object) -> Question:
-    candidate = Candidate.model_validate(
+def candidate_with(path: str, environment: dict | None = None, **arguments: object) -> Candidate:
+    return Candidate.model_validate(
         {
             "name": "c",
             "profile": "blackwell",
@@ -26,6 +26,10 @@ def asked(path: str, *, environment: dict | None = None, config: dict = CONFIG, 
             "expect": {"allreduce": {"path": path}},
         }
     )
+
+
+def asked(path: str, *, environment: dict | None = None, config: dict = CONFIG, **arguments: object) -> Question:
+    candidate = candidate_with(path, environment, **arguments)
     return ask(candidate, config, "0.5.23", world_size=8, gpus=PCIE)
 
 
@@ -66,6 +70,21 @@ def test_the_shm_path_needs_its_limit(value: str | None) -> None:
 def test_a_cpu_candidate_is_asked_less_prefill() -> None:
     rows = {rows for rows, _ in asked("gloo", device="cpu").geometry.shapes()}
     assert max(rows) == 512
+
+
+def test_the_baseline_differs_only_in_what_asks_for_the_path() -> None:
+    environment = {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1", "OTHER": "kept"}
+    candidate = candidate_with("pcie_ipc", environment, tp_size=8, enable_symm_mem=True)
+    baseline = baseline_of(candidate)
+    assert baseline.name == "c--baseline"
+    assert baseline.environment == {"OTHER": "kept"}
+    assert baseline.arguments == {"tp-size": 8, "disable-custom-all-reduce": True}
+
+
+def test_nccl_with_a_variable_has_nccl_without_it_as_its_baseline() -> None:
+    assert baseline_of(candidate_with("nccl", {"NCCL_PROTO": "LL"})).environment == {}
+    plain = candidate_with("nccl")
+    assert baseline_of(plain) is plain
 
 
 class FakeNvml:

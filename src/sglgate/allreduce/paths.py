@@ -300,6 +300,14 @@ NCCL_VARIABLES = (
     "NCCL_P2P_LEVEL",
 )
 SHM_LIMIT_VARIABLE = "SGLGATE_SHM_ALLREDUCE_BYTES"
+FLAGS_OF_PATHS = (
+    "--disable-custom-all-reduce",
+    "--enable-mscclpp",
+    "--enable-torch-symm-mem",
+    "--enable-symm-mem",
+    "--enable-flashinfer-allreduce-fusion",
+    "--flashinfer-allreduce-fusion-backend",
+)
 _SETTING_OF_FLAG = {
     "--disable-custom-all-reduce": "disable_custom_all_reduce",
     "--enable-mscclpp": "enable_mscclpp",

@@ -67,6 +67,30 @@ def ask(
     return Question(chosen, host, claim, geometry, device, _TIMED_BYTES[device])
 
 
+def baseline_of(candidate: Candidate) -> Candidate:
+    """The same candidate without what asks for its path, and with custom all-reduce off on a GPU.
+
+    A candidate whose path is the baseline itself is returned as it is, under the same name: compared with it, a
+    gate shows the machine's own noise.
+    """
+    assert candidate.expect.allreduce is not None
+    chosen = paths.path(candidate.expect.allreduce.path)
+    if chosen.name == "gloo" or (chosen.name == "nccl" and not set(candidate.environment) & set(paths.NCCL_VARIABLES)):
+        return candidate
+    asking = {name.removeprefix("--") for name in paths.FLAGS_OF_PATHS}
+    switches = {*chosen.env, *paths.NCCL_VARIABLES, paths.SHM_LIMIT_VARIABLE}
+    arguments = {name: value for name, value in candidate.arguments.items() if name not in asking}
+    if candidate.arguments.get("device") != "cpu":
+        arguments["disable-custom-all-reduce"] = True
+    return candidate.model_copy(
+        update={
+            "name": f"{candidate.name}--baseline",
+            "arguments": arguments,
+            "environment": {name: value for name, value in candidate.environment.items() if name not in switches},
+        }
+    )
+
+
 def _geometry(candidate: Candidate, model_config: Mapping[str, Any], device: str) -> Geometry:
     text = model_config.get("text_config") or model_config
     if not isinstance(text.get("hidden_size"), int):
