@@ -14,7 +14,7 @@ pytestmark = pytest.mark.stack
 GLOO = paths.path("gloo")
 GLOO_CLAIM = GLOO.claim(Host(release=(0, 5, 23), world_size=2))
 # Over the shm limit: gloo on both sides, so that the only difference is the planted one.
-BUCKET = speed.Bucket((1, 512 * KIB), "bf16", "cached", 1024 * KIB)
+BUCKET = speed.Bucket((1, 512 * KIB), "bf16", "cached")
 EFFORT = speed.Effort(iterations=15, calls=5, warmup=2)
 
 
@@ -37,7 +37,7 @@ def test_one_percent_slower_does_not_fail(world_of_2: World) -> None:
 
 
 def test_a_wrong_path_is_not_timed(world_of_2: World) -> None:
-    bucket = speed.Bucket((8, 256), "bf16", "cached", 4 * KIB)
+    bucket = speed.Bucket((8, 256), "bf16", "cached")
     fault = {"name": "swaps_blocks"}
     found = speed.compare(world_of_2, paths.path("shm"), shm_claim(2), [bucket], effort=EFFORT, fault=fault)
     assert found.finding.verdict is Verdict.FAIL
@@ -46,7 +46,7 @@ def test_a_wrong_path_is_not_timed(world_of_2: World) -> None:
 
 
 def test_a_path_that_fell_back_is_not_timed(world_of_2: World) -> None:
-    bucket = speed.Bucket((8, 256), "bf16", "cached", 4 * KIB)
+    bucket = speed.Bucket((8, 256), "bf16", "cached")
     fault = {"name": "falls_back"}
     found = speed.compare(world_of_2, paths.path("shm"), shm_claim(2), [bucket], effort=EFFORT, fault=fault)
     assert found.finding.verdict is Verdict.NOT_EXERCISED

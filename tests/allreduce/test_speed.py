@@ -14,7 +14,6 @@ def answer(*blocks: tuple[float, ...]) -> TimedAnswer:
                 {"who": who, "seconds": seconds, "clock_mhz": (None, None)}
                 for who, seconds in zip(whos, blocks, strict=True)
             ],
-            "buffers": 1,
         }
     )
 
@@ -34,7 +33,7 @@ def test_a_pair_is_the_geometric_mean_of_each_arms_two_blocks() -> None:
 
 def test_several_quads_make_one_block() -> None:
     one, two = answer((1.0,), (2.0,), (2.0,), (1.0,)), answer((1.0,), (8.0,), (8.0,), (1.0,))
-    both = TimedAnswer(blocks=one.blocks + two.blocks, buffers=1)
+    both = TimedAnswer(blocks=one.blocks + two.blocks)
     assert speed.paired([both]).candidate == pytest.approx(4.0)
     assert speed.paired([both]).baseline == pytest.approx(1.0)
 

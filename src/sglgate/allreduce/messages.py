@@ -106,4 +106,3 @@ class TimedAnswer(_Message):
     """One rank's blocks, in the order in which they were run."""
 
     blocks: tuple[TimedBlock, ...]
-    buffers: int

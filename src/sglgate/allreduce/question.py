@@ -22,7 +22,7 @@ _DEFAULT_MAX_BATCH = 32
 _MOST_PREFILL_ROWS = {"cpu": 512}
 # On a CPU a step takes milliseconds whatever its size; on a GPU the decode sizes are the question.
 _TIMED_BYTES = {
-    "cpu": (4 * KIB, 32 * KIB, 256 * KIB, 2 * MIB),
+    "cpu": (4 * KIB, 32 * KIB, 256 * KIB, 1 * MIB),
     "cuda": (12 * KIB, 96 * KIB, 384 * KIB, 1 * MIB, 4 * MIB, 8 * MIB, 16 * MIB, 64 * MIB),
 }
 

@@ -29,8 +29,8 @@ class Bucket:
 
     shape: Shape
     dtype: str
-    regime: str
-    working_set_bytes: int
+    regime: Literal["cached", "uncached"]
+    evict_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -95,9 +95,9 @@ class Comparison:
 def buckets(
     claim: Claim, dtypes: Sequence[str], sizes_bytes: Sequence[int], last_level_cache_bytes: int
 ) -> list[Bucket]:
-    """Sizes within the claim, each in two regimes: buffers that together stay in the cache, and that do not.
+    """Sizes within the claim, each in two regimes: the input in the last-level cache, and not.
 
-    A size that alone fills half the cache has only the second.
+    A size that fills a quarter of the cache has only the second: the path's own buffers are in it too.
     """
     found = []
     for dtype in dtypes:
@@ -106,7 +106,7 @@ def buckets(
             if not claim.covers(shape, dtype):
                 continue
             if size <= last_level_cache_bytes // 4:
-                found.append(Bucket(shape, dtype, "cached", size))
+                found.append(Bucket(shape, dtype, "cached"))
             found.append(Bucket(shape, dtype, "uncached", 2 * last_level_cache_bytes))
     return found
 
@@ -201,7 +201,8 @@ class _Measurement:
             iterations=self._effort.iterations,
             calls=self._effort.calls,
             warmup=self._effort.warmup,
-            working_set_bytes=bucket.working_set_bytes,
+            buffers=self._effort.calls if bucket.evict_bytes else 1,
+            evict_bytes=bucket.evict_bytes,
             mode=self._effort.mode,
             fault=self._fault,
             deadline_s=self._effort.deadline_s,

@@ -30,19 +30,20 @@ def run(
     iterations: int,
     calls: int,
     warmup: int,
-    working_set_bytes: int,
+    buffers: int,
+    evict_bytes: int,
     mode: str,
     fault: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Time ``order``, a list of ``candidate`` and ``baseline``, one block of ``iterations`` each.
 
-    One iteration is ``calls`` all-reduces over buffers in rotation that together have about
-    ``working_set_bytes``: small, and they stay in the last-level cache; large, and they do not.
+    One iteration is ``calls`` all-reduces over ``buffers`` inputs in rotation. With ``evict_bytes`` that many bytes
+    are written before each iteration, so that no input is in the last-level cache when its turn comes.
 
     Returns ``blocks``: per block ``who``, ``seconds`` (per call, one an iteration) and ``clock_mhz`` before
-    and after; and ``buffers``, how many were rotated.
+    and after.
     """
-    buffers = _Buffers(world, seam, dtype, tuple(shape), working_set_bytes)
+    inputs_in_rotation = _Buffers(world, seam, dtype, tuple(shape), buffers, evict_bytes)
     coordinator = world.tensor_parallel
     contenders: dict[str, Callable[[torch.Tensor], Any]] = {
         # Looked up at each call: a planted fault replaces the method.
@@ -51,12 +52,14 @@ def run(
     }
     blocks: list[dict[str, Any]] = []
     with faults.planted(coordinator, fault):
-        work = {who: _work(seam, contenders[who], buffers.rotation(calls), mode) for who in dict.fromkeys(order)}
+        work = {
+            who: _work(seam, contenders[who], inputs_in_rotation.rotation(calls), mode) for who in dict.fromkeys(order)
+        }
         for who in work:
-            _iterations(world, seam, buffers, work[who], warmup)
+            _iterations(world, seam, inputs_in_rotation, work[who], warmup)
         for who in order:
             before = seam.clock_mhz()
-            seconds = _iterations(world, seam, buffers, work[who], iterations)
+            seconds = _iterations(world, seam, inputs_in_rotation, work[who], iterations)
             blocks.append(
                 {
                     "who": who,
@@ -64,7 +67,7 @@ def run(
                     "clock_mhz": [before, seam.clock_mhz()],
                 }
             )
-    return {"blocks": blocks, "buffers": buffers.count}
+    return {"blocks": blocks}
 
 
 def _work(
@@ -90,20 +93,24 @@ def _iterations(world: World, seam: Seam, buffers: _Buffers, work: Callable[[], 
 class _Buffers:
     """Inputs in rotation; both contenders use the same ones."""
 
-    def __init__(self, world: World, seam: Seam, dtype: str, shape: tuple[int, ...], working_set_bytes: int) -> None:
+    def __init__(
+        self, world: World, seam: Seam, dtype: str, shape: tuple[int, ...], count: int, evict_bytes: int
+    ) -> None:
         torch_dtype = inputs.DTYPES[dtype]
         elements = 1
         for size in shape:
             elements *= size
         data = inputs.make("small_ints", torch_dtype, world.world_size, 0)
         self._source = (data.of_rank(world.rank, elements, seam.device) * _SCALE).view(shape)
-        self.count = max(1, -(-working_set_bytes // (elements * torch_dtype.itemsize)))
+        self._evict = torch.zeros(evict_bytes, dtype=torch.uint8, device=seam.device)
         with symmetric_allocation(world.tensor_parallel, world.symmetric_memory):
-            self._tensors = [torch.empty_like(self._source) for _ in range(self.count)]
+            self._tensors = [torch.empty_like(self._source) for _ in range(count)]
 
     def refill(self) -> None:
         for tensor in self._tensors:
             tensor.copy_(self._source)
+        # After the inputs: what was written last is what the cache holds.
+        self._evict.add_(1)
 
     def rotation(self, calls: int) -> list[torch.Tensor]:
-        return [self._tensors[call % self.count] for call in range(calls)]
+        return [self._tensors[call % len(self._tensors)] for call in range(calls)]
