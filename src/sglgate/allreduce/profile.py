@@ -14,6 +14,7 @@ import requests
 
 from sglgate.errors import SglgateError
 
+PREFILL_S = 1.0
 _POLL_S = 0.2
 _ROOM_FACTOR = 20
 
@@ -52,7 +53,7 @@ def profile_decode(
     running = threading.Thread(target=generate, args=(steps * _ROOM_FACTOR,), daemon=True)
     running.start()
     # The prefill is over once a few decode steps' time has passed; it must not be among the profiled steps.
-    time.sleep(1.0)
+    time.sleep(PREFILL_S)
     answer = requests.post(
         f"{base_url}/start_profile",
         json={"output_dir": str(folder), "num_steps": steps, "activities": ["CPU", "GPU"]},
