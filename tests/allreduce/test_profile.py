@@ -14,7 +14,7 @@ from sglgate.allreduce.profile import ProfileError, decode_step_ms, profile_deco
 class FakeProfiler(BaseHTTPRequestHandler):
     """Writes one trace a rank, as SGLang names them; ``server.ranks`` of them, the last one cut short."""
 
-    def do_POST(self) -> None:  # noqa: N802 - http.server's name
+    def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked = asked
         if self.server.status == 200:
