@@ -4,9 +4,10 @@
         --sglang-python PATH/bin/python --tokenizer FOLDER --guidellm PATH/bin/guidellm
 
 taskset holds the client on one CPU and the stub on another. Each answer is one event a token with the
-cumulative text, as SGLang streams by default; the stub writes as fast as the client reads. Every client is run
-at each concurrency in turn, `--rounds` times; medians are printed. Rates are whole-run output tokens per second
-as each client reports them, after its own start-up. A client that is not there is named, with what is missing.
+cumulative text, as SGLang streams by default; the stub writes as fast as the client reads. Every client is
+run at each concurrency in turn, `--rounds` times; medians are printed. Rates are whole-run output tokens
+per second as each client reports them, after its own start-up. A client that is not there is named, with
+what is missing.
 """
 
 from __future__ import annotations
@@ -183,10 +184,12 @@ def print_table(samples: dict[str, dict[int, list[dict]]], concurrencies: list[i
             ratio = f" ({value / rate['sglgate', c]:.2f})" if value and name != "sglgate" else ""
             cells.append(f"{value:,.0f}{ratio}" if value else "failed")
         print(f"| {name} | " + " | ".join(cells) + " |")
-    mine = samples["sglgate"]
-    shares = {c: statistics.median(sample["cpu_share"] or 0.0 for sample in mine[c]) for c in concurrencies}
-    print("sglgate's own CPU share: " + ", ".join(f"{share:.0%} at {c}" for c, share in shares.items()))
-    print("Below about 90 % the stub was the limit, and the figure is a lower bound.")
+    for name in IN_PROCESS:
+        for c in concurrencies if name in samples else ():
+            share = statistics.median(sample["cpu_share"] or 0.0 for sample in samples[name][c])
+            per_cpu = f", {rate[name, c] / share:,.0f} tokens per CPU second" if share else ""
+            print(f"{name} at {c}: {share:.0%} of its CPU{per_cpu}")
+    print("Below about 90 % the stub (or other work) was the limit, and the rate is a lower bound.")
 
 
 def main() -> None:

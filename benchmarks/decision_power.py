@@ -10,13 +10,26 @@ import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from scipy import stats
 
-from sglgate.decision import Block, Rule, joint_error, judge_aa, power_at_cap, schedule
+from sglgate.decision import (
+    AaRecord,
+    Block,
+    NoPrior,
+    Rule,
+    decide,
+    joint_error,
+    judge_aa,
+    pool,
+    power_at_cap,
+    schedule,
+)
 from sglgate.decision import simulate as sim
 from sglgate.decision.rule import ALPHAS, LOOKS
+from sglgate.decision.spending import critical_t
 from sglgate.evidence import Verdict
 
 RUNS = 100_000
@@ -49,6 +62,26 @@ def table(title: str, head: list[str], rows: Rows) -> None:
     print("|" + "---|" * len(head))
     for row in rows:
         print("| " + " | ".join(row) + " |", flush=True)
+
+
+def example() -> None:
+    """Four blocks by hand: each log ratio, then what the look at 4 makes of them."""
+    logs = (0.071, 0.048, 0.062, 0.043)
+    blocks = [Block(1.0, math.exp(d), order) for d, order in zip(logs, schedule(4), strict=True)]
+    rows = []
+    for look in decide(rule(), blocks).looks:
+        df = look.n - 1
+        rows.append(
+            [
+                str(look.n),
+                f"{math.log(look.ratio):.4f}",
+                f"{look.sd_log:.4f}",
+                f"{critical_t(look.alpha, df):.2f}",
+                f"{look.least_distance:+.4f}",
+                f"{look.ratio:.4f} [{look.interval[0]:.4f}, {look.interval[1]:.4f}]",
+            ]
+        )
+    table("example", ["look", "mean", "sd", "critical t", "lower bound", "as a ratio"], rows)
 
 
 def spent() -> None:
@@ -89,11 +122,11 @@ def e_value_alphas(looks: tuple[int, ...], effects: tuple[float, ...]) -> tuple[
     The likelihood ratio is that of u = S / R (see sglgate.decision.spending), effect against none: free of
     scale and a martingale at the border, so reaching 20 at any time has a chance of at most 0.05.
     """
-    radius = np.linspace(1e-6, 40, 20_001)
+    radius = np.linspace(1e-6, 40, 4001)
     alphas = []
     for n in looks:
         weight = radius ** (n - 1) * np.exp(-(radius**2) / 2)
-        grid = np.linspace(0, 0.999999, 2001) * math.sqrt(n)
+        grid = np.linspace(0, 0.999999, 1001) * math.sqrt(n)
         ratio = np.zeros_like(grid)
         for effect in effects:
             tilted = [np.trapezoid(weight * np.exp(effect * radius * u), radius) for u in grid]
@@ -265,6 +298,26 @@ def noisier() -> None:
     table("noisier", head, rows)
 
 
+def refusals() -> None:
+    """How often pool() refuses a history of six sessions of four blocks."""
+    now = datetime(2026, 1, 31, tzinfo=UTC)
+    key = {"stack": "s", "profile": "p", "metric": "m"}
+    rows = []
+    for name, noise in kinds():
+        if name not in ("normal", "t, 3 df") and "blocks" not in name:
+            continue
+        generator, refused, runs = rng(17), 0, 1000
+        for history in 0.02 * np.stack([noise(generator, runs, 4) for _ in range(6)], axis=1):
+            records = [
+                AaRecord(now - timedelta(days=6 - s), f"run{s}", log_ratio=float(d), **key)
+                for s, session in enumerate(history)
+                for d in session
+            ]
+            refused += isinstance(pool(records, now=now, **key), NoPrior)
+        rows.append([name, f"{refused / runs:.2f}"])
+    table("refusals", ["history", "refused"], rows)
+
+
 def fitness() -> None:
     """The A/A gate on a machine with a given noise and bias, margin 3 %."""
     a_rule = Rule.no_slower(0.03)
@@ -312,7 +365,10 @@ def family() -> None:
     table("family", ["20 buckets", "PASS", "FAIL", "FAIL without Bonferroni", "blocks"], rows)
 
 
-TABLES = {f.__name__: f for f in (spent, designs, operating, sizes, robust, noisier, fitness, family)}
+TABLES = {
+    f.__name__: f
+    for f in (example, spent, designs, operating, sizes, robust, noisier, refusals, fitness, family)
+}
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or TABLES:

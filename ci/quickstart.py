@@ -72,40 +72,34 @@ def run_logged(argv: Sequence[str], log: Path, what: str, environment: dict[str,
     """Run a step with its output in a log and its progress in one line."""
     begun = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
-    counts = {"Collecting": 0, "Downloading": 0, "Using cached": 0}
-    with log.open("w", encoding="utf-8") as out:
-        process = subprocess.Popen(
-            list(argv),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **(environment or {})},
-            cwd=ROOT,
-        )
-        assert process.stdout is not None
-        told = 0.0
-        for line in process.stdout:
-            out.write(line)
-            for word in counts:
-                counts[word] += line.lstrip().startswith(word)
-            if time.monotonic() - told > (1 if sys.stdout.isatty() else 30):
-                told = time.monotonic()
-                _progress(what, told - begun, counts, line)
-        code = process.wait()
-    if sys.stdout.isatty():
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **(environment or {})}
+    with (
+        log.open("w", encoding="utf-8") as out,
+        subprocess.Popen(list(argv), stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=ROOT) as process,
+    ):
+        live = sys.stdout.isatty()
+        while True:
+            try:
+                code = process.wait(timeout=1 if live else 30)
+                break
+            except subprocess.TimeoutExpired:
+                text = f"quickstart: {what}: {_state(log)}, {time.monotonic() - begun:.0f} s"
+                print(f"\r\033[K{text}" if live else text, end="" if live else "\n", flush=True)
+    if live:
         print("\r\033[K", end="")
     if code != 0:
-        tail = "\n".join(log.read_text(encoding="utf-8").splitlines()[-15:])
+        tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
         raise SetupError(f"{what} failed (exit code {code}); the end of {log}:\n{tail}")
     say(f"{what}: done in {time.monotonic() - begun:.0f} s")
 
 
-def _progress(what: str, seconds: float, counts: dict[str, int], line: str) -> None:
-    found = counts["Collecting"]
-    state = "installing files" if line.startswith("Installing") else f"{found} packages found" if found else "working"
-    text = f"quickstart: {what}: {state}, {seconds:.0f} s"
-    print(f"\r\033[K{text}" if sys.stdout.isatty() else text, end="" if sys.stdout.isatty() else "\n", flush=True)
+def _state(log: Path) -> str:
+    """What pip is about, from its log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    found = sum(line.lstrip().startswith("Collecting") for line in lines)
+    if any(line.startswith("Installing collected") for line in lines):
+        return f"unpacking {found} packages"
+    return f"{found} packages found" if found else "working"
 
 
 def content_key(*parts: str | bytes) -> str:

@@ -24,7 +24,7 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_PYTHON", sys.executable)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def fake_stack() -> Stack:
     """The stand-in for an interpreter with sglang."""
     return read_stack(FAKE_STACK)

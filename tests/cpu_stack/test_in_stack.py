@@ -19,7 +19,7 @@ def in_stack(*arguments, cpu_engine=True):
     if cpu_engine:
         environment["SGLANG_USE_CPU_ENGINE"] = "1"
     return subprocess.run(
-        [str(STACK), *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+        [str(STACK), *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
     )
 
 

@@ -33,7 +33,7 @@ OUT = HERE / "corpus" / "real"
 SMALL, TINY = "smollm2-135m-instruct", "tiny-llama-tp2"
 ENVIRONMENT = {"SGLANG_USE_CPU_ENGINE": "1", "HF_HUB_OFFLINE": "1", "TORCH_COMPILE_DISABLE": "1"}
 TWO_RANKS = {"SGLANG_CPU_OMP_THREADS_BIND": "0|1", "SGLANG_NCCL_SO_PATH": "/nonexistent/libnccl.so"}
-LIMIT_S = 240
+LIMIT_S = 600
 
 
 @dataclass

@@ -69,6 +69,7 @@ SILENT = b"".join(
         ({"timed_out": True}, "hung", "p2p_iommu_hang", "likely"),
         ({"alive": True}, "hung", "p2p_iommu_hang", "likely"),
         ("it is stuck here for an hour", "hung", "p2p_iommu_hang", "likely"),
+        ("hangs; NCCL_P2P_DISABLE=1 helps", "hung", "p2p_iommu_hang", "likely"),
         ({"exit_code": -9}, "failed", "host_oom_killed", "likely"),
         ({"exit_code": 1}, "failed", "unknown", "unknown"),
         ({"exit_code": 1, "dmesg": "NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus"}, "failed", "device_fault", "likely"),
@@ -78,6 +79,11 @@ SILENT = b"".join(
 def test_a_silent_log_is_judged_by_what_is_known_beside_it(context, outcome, cause, confidence):
     answer = diagnose_text(SILENT, context=context)
     assert (answer.outcome, answer.cause, answer.confidence) == (outcome, cause, confidence)
+
+
+def test_a_remark_at_the_end_of_the_log_that_it_hangs_is_heard():
+    answer = diagnose_text(SILENT + b"It hangs at this point.\n")
+    assert (answer.outcome, answer.cause) == ("hung", "p2p_iommu_hang")
 
 
 def test_a_single_rank_that_stands_still_is_no_peer_to_peer_problem():

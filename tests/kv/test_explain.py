@@ -1,13 +1,17 @@
 """Explaining starts: what agrees, what contradicts, where the memory went, what changed."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from sglgate.cli import main
+from sglgate.errors import MisuseError
 from sglgate.kv.agree import launches_agree, shortfall
 from sglgate.kv.explain import explain
 from sglgate.kv.observed import read_log
+from sglgate.kv.predict import predict
+from sglgate.kv.question import Verdict, ask
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -216,3 +220,25 @@ def test_a_pool_that_shrank_with_its_start_agrees_with_its_own_readings(record):
 )
 def test_the_declared_need_is_held_or_the_shortfall_named(record, need, lacks):
     assert shortfall(record(), *need) == lacks
+
+
+SEED = Path(__file__).parent / "seed.log"
+KIMI = json.loads((SEED.parent / "models" / "kimi-k2.5.json").read_text())
+
+
+@pytest.mark.parametrize(("cap", "binds"), [(159277, True), (200000, False)])
+def test_a_pool_at_its_cap_says_nothing_about_the_fraction(tmp_path, cap, binds):
+    log = tmp_path / "capped.log"
+    text = SEED.read_text().replace("static=0.55", "static=0.95").replace("tokens=None", f"tokens={cap}")
+    log.write_text(text)
+    found = explain(read_log(log), KIMI, version="0.5.9")
+    assert (found.implied is None) == binds
+    assert (f"capped by max_total_tokens {cap}" in found.headline) == binds
+    assert any("does not give this pool" in text for text in found.contradictions) != binds
+
+
+def test_free_memory_that_grew_is_misuse_on_a_gpu_and_drift_on_a_cpu():
+    asked = {"model_config": CONFIG, "mem_fraction_static": 0.3, "pre_gib": 14.64, "avail_gib": 16.14}
+    assert predict(ask({**asked, "device": "cpu"})).verdict is Verdict.FITS
+    with pytest.raises(MisuseError, match="avail_gib"):
+        predict(ask(asked))

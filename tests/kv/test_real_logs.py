@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sglgate.kv.checks import predict_from_record
+from sglgate.kv.budget import minimum_fraction
+from sglgate.kv.checks import exact_readings, predict_from_record
 from sglgate.kv.explain import explain
 from sglgate.kv.observed import observe, question_of, read_log
 from sglgate.kv.predict import predict
@@ -20,7 +21,7 @@ from sglgate.kv.question import Verdict
 LOGS = Path(__file__).parent / "logs"
 GRID = json.loads((LOGS / "grid.json").read_text())
 READY = sorted(name for name, entry in GRID.items() if entry["outcome"] == "ready")
-DRAFTED = [name for name in READY if "draft_config" in GRID[name]]
+UNCAPPED = [name for name in READY if "max-total-tokens" not in GRID[name]["arguments"]]
 VERSION = "0.5.23"
 
 
@@ -28,19 +29,27 @@ def record_of(name):
     return read_log(LOGS / f"{name}.log")
 
 
+def readings_of(name):
+    found = exact_readings(LOGS / f"{name}.log")
+    assert found is not None
+    return found
+
+
+def checks_of(name, record=None, **given):
+    entry = GRID[name]
+    record = record or record_of(name)
+    return predict_from_record(record, entry["model_config"], entry.get("draft_config"), VERSION, **given)
+
+
 def exact_question(name):
     """The question with the very readings of the sizing."""
-    text = (LOGS / f"{name}.log").read_text()
-    readings = {
-        word: [float(value) for value in re.findall(rf"kv reading: {word}=([\d.]+) GiB", text)]
-        for word in ("pre", "avail")
-    }
     observed = observe(record_of(name))
+    pre, avail = readings_of(name)
     asked = question_of(observed, observed.ranks, GRID[name]["model_config"], VERSION)
     return asked.model_copy(
         update={
-            "pre_gib": readings["pre"][0],
-            "avail_gib": readings["avail"][0],
+            "pre_gib": pre,
+            "avail_gib": avail,
             "rounding_gib": 0.0,
             "mem_fraction_static": GRID[name]["arguments"]["mem-fraction-static"],
             "speculative": asked.speculative
@@ -55,12 +64,15 @@ def test_the_formula_gives_the_printed_count_exactly(name):
     assert printed == {predict(exact_question(name)).tokens}
 
 
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("name", READY)
-def test_every_rank_lies_in_the_interval_of_its_log(name):
+def test_every_rank_lies_in_its_interval(name, exact):
     entry = GRID[name]
-    checks = predict_from_record(record_of(name), entry["model_config"], entry.get("draft_config"), VERSION)
+    checks = checks_of(name, readings=readings_of(name) if exact else None)
     assert len(checks) == entry["arguments"].get("tp", 1) * (2 if "draft_config" in entry else 1)
     assert [check.why for check in checks if check.inside is not True] == []
+    if exact:
+        assert {check.tokens_max - check.tokens_min for check in checks} == {0}
 
 
 @pytest.mark.parametrize("name", READY)
@@ -70,14 +82,19 @@ def test_a_real_start_contradicts_nothing(name):
 
 
 @pytest.mark.parametrize("name", READY)
-def test_another_pool_than_the_real_one_is_seen(name):
-    """The negative control: the same log with a pool one and a half times as large."""
+def test_one_page_more_than_the_real_pool_is_seen(name):
+    """The negative control on the exact readings."""
     record = record_of(name)
     for rank in record.ranks.values():
         for pool in rank.kv_pools:
-            pool.tokens = pool.tokens * 3 // 2
-    checks = predict_from_record(record, GRID[name]["model_config"], GRID[name].get("draft_config"), VERSION)
-    assert {check.inside for check in checks} == {False}
+            pool.tokens += GRID[name]["arguments"].get("page-size", 1)
+    assert {check.inside for check in checks_of(name, record, readings=readings_of(name))} == {False}
+
+
+@pytest.mark.parametrize("name", UNCAPPED)
+def test_another_fraction_than_the_real_one_is_seen_in_the_log_alone(name):
+    fraction = GRID[name]["arguments"]["mem-fraction-static"] + 0.1
+    assert {check.inside for check in checks_of(name, fraction=fraction)} == {False}
 
 
 def test_the_grid_covers_what_it_claims():
@@ -89,20 +106,25 @@ def test_the_grid_covers_what_it_claims():
     assert len({entry["mem-fraction-static"] for entry in arguments}) >= 5
 
 
+def distance(name):
+    """How far the fraction lies above the window's lower end, by the launch's own readings."""
+    pre, avail = readings_of(name)
+    return GRID[name]["arguments"]["mem-fraction-static"] - minimum_fraction(pre, avail)
+
+
 def test_a_fraction_just_below_the_window_failed_for_real():
-    message = explain(record_of("bf16-below"), GRID["bf16-below"]["model_config"], version=VERSION)
-    answer = predict(exact_question("bf16-below"))
+    record = record_of("fp32-below")
     printed = re.search(
-        r"minimum viable = 1 - available/pre = ([\d.]+)", (LOGS / "bf16-below.log").read_text()
+        r"minimum viable = 1 - available/pre = ([\d.]+)", (LOGS / "fp32-below.log").read_text()
     )
-    asked = exact_question("bf16-below")
-    assert GRID["bf16-below"]["outcome"] == "failed"
-    assert answer.verdict is Verdict.EXHAUSTED
-    assert not message.pool_found
-    assert float(printed[1]) == pytest.approx(1 - asked.avail_gib / asked.pre_gib, abs=5.1e-5)
+    assert GRID["fp32-below"]["outcome"] == "failed"
+    assert -0.03 < distance("fp32-below") < 0
+    assert predict(exact_question("fp32-below")).verdict is Verdict.EXHAUSTED
+    assert not explain(record, GRID["fp32-below"]["model_config"], version=VERSION).pool_found
+    assert float(printed[1]) == pytest.approx(minimum_fraction(*readings_of("fp32-below")), abs=5.1e-5)
 
 
 def test_a_fraction_just_above_it_worked():
-    assert GRID["bf16-above"]["outcome"] == "ready"
-    above, below = (GRID[f"bf16-{side}"]["arguments"]["mem-fraction-static"] for side in ("above", "below"))
-    assert above - below < 0.03
+    assert GRID["fp32-above"]["outcome"] == "ready"
+    assert 0 < distance("fp32-above") < 0.03
+    assert predict(exact_question("fp32-above")).verdict is Verdict.FITS

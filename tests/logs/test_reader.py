@@ -187,3 +187,35 @@ def test_any_bytes_in_any_pieces_give_the_same_events_and_no_exception(data, ste
     pieces, again = read(data, step)
     assert [(e.kind, e.line, e.data) for e in whole] == [(e.kind, e.line, e.data) for e in pieces]
     assert (record.lines, record.bytes) == (again.lines, len(data))
+
+
+def test_a_traceback_of_every_request_is_read_sparingly_but_the_last_words_count():
+    from sglgate.diagnosis import diagnose_text
+
+    start = b"[2026-01-01 00:00:00] The server is fired up and ready to roll!\n"
+    frame = b'  File "/x/site-packages/sglang/srt/managers/scheduler.py", line 7, in event_loop_overlap\n'
+    refused = b"Traceback (most recent call last):\n" + frame + b"ValueError: request %d is too long\n"
+    noise = b"".join(refused % n for n in range(5000))
+    died = (
+        b"[2026-01-02 00:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n" + frame
+    )
+    oom = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.96 GiB.\n"
+    healthy = diagnose_text(start + noise)
+    assert (healthy.outcome, healthy.cause) == ("ready", "none")
+    failed = diagnose_text(start + noise + died + oom)
+    assert (failed.cause, failed.evidence[0].line) == ("runtime_oom", 15004)
+
+
+def test_thousands_of_digits_are_no_number():
+    _, record = read(
+        b"[2026-01-01 00:00:00] KV Cache is allocated. #tokens: " + b"9" * 5000 + b", KV size: 2.75 GB\n"
+    )
+    assert [item.kind for item in record.unknown_formats] == ["kv_pool"]
+
+
+def test_a_batch_line_with_a_number_that_is_none_is_an_unknown_format():
+    events, record = read(
+        b"[2026-01-01 00:00:00] Decode batch, #running-req: 1, gen throughput (token/s): 1.2.3, #queue-req: 0\n"
+    )
+    assert [event.kind for event in events] == [Kind.UNKNOWN_FORMAT]
+    assert record.batches.unparsed == 1

@@ -32,7 +32,11 @@ class KvNeed(_Strict):
     min_tokens: int | None = Field(default=None, gt=0, description="tokens on every rank")
     requests: int | None = Field(default=None, gt=0, description="requests that must fit together")
     request_tokens: int | None = Field(default=None, gt=0, description="tokens of each such request")
-    fill: float = Field(default=0.9, gt=0, lt=1, description="share of the pool to fill with real requests")
+    fill: float = Field(default=0.9, ge=0, lt=1, description="share of the pool to fill with requests; 0 for none")
+    relaunch: bool = Field(default=False, description="launch it twice: both pools must agree")
+    window_margin: float | None = Field(
+        default=None, gt=0, lt=0.2, description="launch it this far below and above the smallest fraction that works"
+    )
     fill_deadline_s: float = Field(default=300, gt=0, description="how long the filling may take, seconds")
 
 

@@ -54,7 +54,7 @@ class Block:
 
 def is_measured(value: object) -> bool:
     """Whether an arm's value can be used: a finite number above zero."""
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < math.inf
 
 
 def order_of(index: int) -> Order:

@@ -10,6 +10,7 @@ from sglgate.decision.family import FamilyDecision, decide_all
 from sglgate.decision.pooling import NoisePrior, NoPrior
 from sglgate.decision.rule import Rule
 from sglgate.decision.voids import sift
+from sglgate.errors import MisuseError
 
 
 def drive(
@@ -38,12 +39,19 @@ def drive_all(
 ) -> FamilyDecision:
     """The same for a family: one call of ``measure`` gives a block of every bucket.
 
-    A block counts or is void for all buckets of a launch alike: they share its telemetry and the rules' void
-    rules.
+    A block counts or is void for all buckets alike: they share the launch's telemetry and the void rules.
     """
     blocks: dict[str, list[Block]] = {name: [] for name in rules}
     while not (decision := decide_all(rules, blocks, priors=priors)).is_final:
         name, rule = next(iter(rules.items()))
-        for bucket, block in measure(order_of(len(sift(rule.void_rules, blocks[name])[0]))).items():
-            blocks.setdefault(bucket, []).append(block)
+        measured = measure(order_of(len(sift(rule.void_rules, blocks[name])[0])))
+        if set(measured) != set(rules):
+            raise MisuseError(
+                "a measurement must cover every bucket and no other",
+                key="measure",
+                value=sorted(set(measured) ^ set(rules)),
+                expected="one block for each rule",
+            )
+        for bucket, block in measured.items():
+            blocks[bucket].append(block)
     return decision

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_NODES = 1500
-_QUADRATURE = 96
+_NODES = 600
+_QUADRATURE = 64
 
 
 def critical_t(alpha: float, df: int) -> float:
@@ -48,27 +48,29 @@ def joint_error(looks: tuple[int, ...], alphas: tuple[float, ...], prior_df: int
     Early stops for FAIL or futility only lower it and are left out. Good to 1e-4
     (tests/decision/test_spending.py).
     """
+    level_at = dict(zip(looks, alphas, strict=True))
+    if len(level_at) == 1:
+        return alphas[0]
     import numpy as np
 
-    level_at = dict(zip(looks, alphas, strict=True))
     later: Callable[[Floats], Floats] = np.zeros_like
     for k in range(looks[-1] - 1, 0, -1):
-        top = min(_bound(level_at, k, prior_df), math.sqrt(k))
-        later = _step_back(_bound(level_at, k + 1, prior_df), later, k, top, prior_df)
+        reach = _reach(k, prior_df + k - 1)
+        span = (-reach, min(_bound(level_at, k, prior_df), reach))
+        later = _step_back(_bound(level_at, k + 1, prior_df), later, k, span, prior_df)
     if prior_df == 0:
         # The first block alone: u_1 is its sign.
         return float(later(np.array([-1.0, 1.0])).mean())
-    return float(_step_back(_bound(level_at, 1, prior_df), later, 0, 0.0, prior_df)(np.zeros(1))[0])
+    return float(_step_back(_bound(level_at, 1, prior_df), later, 0, (0.0, 0.0), prior_df)(np.zeros(1))[0])
 
 
 def spend(looks: Sequence[int], weights: Sequence[float], alpha: float = 0.05) -> tuple[float, ...]:
     """Nominal levels in proportion to ``weights`` whose joint error from scratch is ``alpha``."""
-    low, high = 0.0, alpha / max(weights)
-    for _ in range(40):
-        middle = (low + high) / 2
-        spent = joint_error(tuple(looks), tuple(middle * w for w in weights))
-        low, high = (middle, high) if spent <= alpha else (low, middle)
-    return tuple(low * w for w in weights)
+    scale = alpha / sum(weights)
+    # The joint error is all but proportional to the levels: four corrections leave less than 1e-6.
+    for _ in range(4):
+        scale *= alpha / joint_error(tuple(looks), tuple(scale * weight for weight in weights))
+    return tuple(scale * weight for weight in weights)
 
 
 def _bound(level_at: dict[int, float], k: int, prior_df: int) -> float:
@@ -80,10 +82,18 @@ def _bound(level_at: dict[int, float], k: int, prior_df: int) -> float:
     return math.sqrt(k) * t / math.hypot(t, math.sqrt(df))
 
 
+def _reach(k: int, df: int) -> float:
+    """The largest |u_k| that matters: a long history keeps u_k near zero, and the nodes belong there."""
+    if df == 0:
+        return math.sqrt(k)
+    t = critical_t(1e-10, df)
+    return math.sqrt(k) * t / math.hypot(t, math.sqrt(df))
+
+
 def _step_back(
-    bound: float, later: Callable[[Floats], Floats], k: int, top: float, prior_df: int
+    bound: float, later: Callable[[Floats], Floats], k: int, span: tuple[float, float], prior_df: int
 ) -> Callable[[Floats], Floats]:
-    """P(cross at block k + 1 or later | u_k), for u_k in [-sqrt(k), top], as an interpolant."""
+    """P(cross at block k + 1 or later | u_k), as an interpolant over the ``span`` of u_k."""
     import numpy as np
     from scipy.special import gammaln, stdtr
 
@@ -111,7 +121,7 @@ def _step_back(
 
     if k == 0:
         return crossing
-    return _interpolant(crossing, -math.sqrt(k), top)
+    return _interpolant(crossing, *span)
 
 
 def _interpolant(function: Callable[[Floats], Floats], low: float, high: float) -> Callable[[Floats], Floats]:

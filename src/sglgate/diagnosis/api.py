@@ -9,18 +9,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from sglgate.diagnosis import words
+from sglgate.diagnosis import remedies, words
 from sglgate.diagnosis.causes import CAUSES
-from sglgate.diagnosis.context import Context, parse_context
+from sglgate.diagnosis.context import Context, is_remark_of_hanging, parse_context
 from sglgate.diagnosis.decide import Verdict, decide
 from sglgate.diagnosis.incident import NEEDLES, Incident
 from sglgate.diagnosis.model import Diagnosis, EvidenceLine
 from sglgate.diagnosis.order import MAX_REVERSED_BYTES, is_reversed, turn
 from sglgate.errors import MisuseError
 from sglgate.logs import Event, Kind, LogReader, StartupRecord
-from sglgate.logs.lines import Line
+from sglgate.logs.lines import Line, split_records
 
 _CHUNK_BYTES: Final = 1 << 20
+_TAIL_BYTES: Final = 2048
 KNOWN_CAUSES: Final = (*CAUSES, "none", "unknown")
 
 
@@ -37,9 +38,11 @@ class Diagnoser:
         self._record: StartupRecord = self.reader.record
         self._earlier: tuple[Incident, StartupRecord] | None = None
         self._launches = 1
+        self._tail = b""
 
     def feed(self, data: bytes) -> None:
         """The next bytes of the log."""
+        self._tail = (self._tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
         for line, event in self.reader.read(data):
             self._add(line, event)
 
@@ -47,6 +50,11 @@ class Diagnoser:
         """The end of the log."""
         for line, event in self.reader.read_rest():
             self._add(line, event)
+        # People end a log that they cut out of a hanging server with a remark.
+        remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
+        self.incident.noted_hang = any(
+            not line.stamped and is_remark_of_hanging(line.text) for line in remarks
+        )
 
     def _add(self, line: Line, event: Event | None) -> None:
         record = self.reader.record
@@ -69,7 +77,7 @@ class Diagnoser:
                 verdict, (incident, record) = before, self._earlier
         if verdict.cause == "unknown" and context.text:
             verdict = _from_context(verdict, context, record)
-        change, avoid, figures = words.remedy(verdict, incident, record, context)
+        change, avoid, figures = remedies.remedy(verdict, incident, record, context)
         found = words.facts(verdict, incident, record, self._launches) | figures
         return Diagnosis(
             file,

@@ -13,9 +13,16 @@ from sglgate.errors import MisuseError
 
 _HANGING: Final = re.compile(
     r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b"
+    r"|卡住|hang住"
 )
+_REMARK: Final = re.compile(r"(?i)\b(?:hangs?|hung|hanging|stuck)\b|卡住|hang住")
 _NVIDIA_SMI: Final = re.compile(
     r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB"
+)
+
+
+_PEER_TO_PEER: Final = re.compile(
+    r"(?i)\bIOMMU\b|\bACS\b|P2P_DISABLE|P2P_LEVEL|peer-to-peer|\bP2P\b.{0,40}(?:hang|stuck)"
 )
 
 
@@ -55,6 +62,20 @@ class Context:
         if self.exit_code is not None and not self.timed_out:
             return False
         return bool(self.timed_out or self.alive or _HANGING.search(self.text))
+
+    @property
+    def peer_to_peer(self) -> bool:
+        """Whether the notes connect it with peer-to-peer transfers, the IOMMU or ACS."""
+        return _PEER_TO_PEER.search(self.text) is not None
+
+
+def is_remark_of_hanging(text: str) -> bool:
+    """Whether a line was written by a person who watched it hang.
+
+    NCCL, too, warns of what "can lead to ... hang", and a log speaks of timeouts all the time.
+    """
+    by_a_person = 3 <= len(text.split()) < 30 and "WARN" not in text and "or hang" not in text
+    return by_a_person and _REMARK.search(text) is not None
 
 
 def parse_context(context: Mapping[str, Any] | str | None) -> Context:

@@ -7,6 +7,7 @@ have to change, and what other ranks print afterwards does not count.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,12 @@ from sglgate.logs import StartupRecord
 _BEFORE_DEATH_LINES: Final = 600
 # A reader of a pipe gets these when the process at its other end is gone.
 _FOLLOWING: Final = frozenset({"KeyboardInterrupt", "EOFError", "BrokenPipeError", "ConnectionResetError"})
+# A bare card shows 97 % and more; the CUDA context and NCCL's buffers take the rest.
+_EMPTY_ENOUGH: Final = 0.8
+# A health check may fail under load; only if no batch followed did the server stand still.
+_RECOVERABLE: Final = "get a response from detokenizer"
+_CHAIN_LINES: Final = 250
+_COLLECTIVE: Final = re.compile(r"(?i)nccl|all_?reduce|all_?gather")
 _OOM_CAUSES: Final = frozenset({"weights_oom", "graph_capture_oom", "runtime_oom", "gpu_memory_held"})
 
 
@@ -48,7 +55,12 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         failures = [failure for failure in failures if failure.line < stop]
         hits = [hit for hit in hits if hit.line < stop]
     if record.ready_line is not None:
-        deaths = [entry for entry in deadly if entry[0] > record.ready_line]
+        served = record.last_batch_line or 0
+        deaths = [
+            entry
+            for entry in deadly
+            if entry[0] > record.ready_line and not (_RECOVERABLE in entry[2] and entry[0] < served)
+        ]
         if not deaths:
             if context.hanging:
                 return Verdict("hung", Phase.SERVING, "unknown", "unknown", note="ready_then_hung")
@@ -61,22 +73,14 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
     lasting = [hit for hit in real if not _survived(hit, record)]
     if lasting or not (deadly or failures):
         real = lasting
-    if any(entry for entry in deadly) or failures:
-        real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
+    real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
     chosen = _choose(real)
     if chosen is None:
         return _without_cause(incident, record, context, deadly, failures, hints)
     cause, confidence, note = _refine(chosen, real, hints, record)
     outcome: Outcome = "hung" if cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
-    if (
-        record.ready_line is None
-        and not deadly
-        and not failures
-        and not chosen.exception
-        and chosen.stamped
-        and "ERROR" not in chosen.text
-    ):
-        confidence = _weaker(confidence)  # a mere log message, and the log does not show an end
+    if _doubtful(chosen, real, failures, deadly, record):
+        confidence = _weaker(confidence)
     phase = Phase.ARGUMENTS if cause == "bad_flag" and chosen.phase is Phase.START else chosen.phase
     return Verdict(outcome, phase, cause, confidence, hit=chosen, hints=hints, note=note)
 
@@ -85,7 +89,13 @@ def _choose(hits: list[Hit]) -> Hit | None:
     able = [hit for hit in hits if hit.grade < Grade.CASCADE]
     return min(
         able,
-        key=lambda hit: (hit.grade, not hit.exception, hit.line, hit.signature.confidence != "certain"),
+        key=lambda hit: (
+            hit.grade,
+            not hit.exception,
+            hit.line,
+            hit.signature.confidence != "certain",
+            hit.signature.frames is None,
+        ),
         default=None,
     )
 
@@ -100,9 +110,11 @@ def _survived(hit: Hit, record: StartupRecord) -> bool:
 
 
 def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: list[Failure]) -> bool:
-    """A kill that follows an exception or the parent's own signal is the clean-up, not the host's memory."""
+    """A kill after an exception or the parent's own signal is the clean-up, not the host's memory."""
     if hit.signature.name not in ("host_oom_killed.signal", "host_oom_killed.shell"):
         return False
+    if hit.line == 1:
+        return True  # the log begins with the end: what led to it is not there
     if any(failure.line < hit.line and failure.type not in _FOLLOWING for failure in failures):
         return True
     return any(
@@ -120,6 +132,8 @@ def _refine(
         foreign = sum(gib for _, gib in figures.others)
         if foreign and (figures.total_gib is None or foreign > 0.05 * figures.total_gib):
             return "gpu_memory_held", "likely", "foreign_processes"
+        if figures.total_gib is not None and _little_was_free(record, chosen.rank, figures.total_gib):
+            return "gpu_memory_held", "likely", "little_was_free"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
         return "engine_bug", "likely", "unbalanced_at_draft"
     if cause == "kv_budget_exhausted" and any(
@@ -137,6 +151,35 @@ def _refine(
     if rivals and confidence == "certain":
         confidence = "likely"
     return cause, confidence, ""
+
+
+def _little_was_free(record: StartupRecord, rank: str, total_gib: float) -> bool:
+    """Whether the card was far from empty before the first weights: torch does not always name the holder."""
+    own = record.ranks.get(rank)
+    free = own.avail_gib_at("weights_begin") if own is not None else None
+    return free is not None and free < _EMPTY_ENOUGH * total_gib
+
+
+def _doubtful(
+    chosen: Hit,
+    hits: list[Hit],
+    failures: list[Failure],
+    deadly: list[tuple[int, str, str]],
+    record: StartupRecord,
+) -> bool:
+    """Whether the log leaves room for another reading, so that nothing in it is certain."""
+    # What follows from the cause, or is too weak to stand against it, leaves no doubt.
+    explained = {hit.exception_line for hit in hits if hit.cause == chosen.cause or hit.grade >= Grade.WEAK}
+    open_questions = [f for f in failures if f.type not in _FOLLOWING and f.line not in explained]
+    if not chosen.exception:
+        ended = record.ready_line is not None or bool(deadly) or bool(failures)
+        mere_message = chosen.stamped and "ERROR" not in chosen.text
+        return bool(open_questions) or (mere_message and not ended)
+    # An exception above it in the same chain that means something else, or that nobody knows, came first.
+    above = range(chosen.exception_line - _CHAIN_LINES, chosen.exception_line)
+    if any(failure.line in above and failure.rank == chosen.rank for failure in open_questions):
+        return True
+    return chosen.cause == "illegal_memory_access" and bool(_COLLECTIVE.search(chosen.text))
 
 
 def _draft_starting(hit: Hit, record: StartupRecord) -> bool:
@@ -168,9 +211,9 @@ def _without_cause(
         return Verdict("failed", phase, "unknown", "unknown", failure=failure, hints=hints, note=note)
     phase = from_marks(record, "")
     interrupted = incident.asked_to_stop_line is not None and record.ready_line is None
-    if context.hanging or (interrupted and phase is Phase.DIST_INIT):
+    if context.hanging or incident.noted_hang or (interrupted and phase is Phase.DIST_INIT):
         world = _world_size(record)
-        if phase is Phase.DIST_INIT and world != 1:
+        if world != 1 and (phase is Phase.DIST_INIT or context.peer_to_peer):
             return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="silent")
         return Verdict("hung", phase, "unknown", "unknown", hints=hints, note="silent")
     return Verdict("cut", phase, "unknown", "unknown", hints=hints)

@@ -24,13 +24,18 @@ _EXCEPTION: Final = re.compile(
     r"^(?:\[rank\d+\]:\s*)?(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure)|OutOfResources|Exception)"
     r"(?:: (?P<message>.*)|:?$)"
 )
+# Under a traceback's frames any class name at the margin ends it: zmq.error.Again, NVMLError_GpuIsLost.
+_EXCEPTION_UNDER_FRAMES: Final = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+)(?:: (?P<message>.*)|:?$)"
+)
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
-    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|fall(?:ing|s)? ?back|will fall back|is disabled|disabling|Setup Custom allreduce failed|"
+    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|disabling|Setup Custom allreduce failed|"
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
     r"trying (?:port|another|next)|retry(?:ing)?\b|Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in"
 )
+_MAX_FACT: Final = 120
 NEEDLES: Final = tuple(
     dict.fromkeys(
         [needle for signature in SIGNATURES for needle in signature.needles]
@@ -42,6 +47,7 @@ NEEDLES: Final = tuple(
             "KeyboardInterrupt",
             "Gracefully exiting",
             'File "',
+            'File \\"',
             "Traceback (most recent",
             "OutOfResources",
             "failed with exit",
@@ -52,9 +58,9 @@ NEEDLES: Final = tuple(
 # Lines that only a failing server prints. The first group ends a server that was ready, too.
 _DEADLY: Final = re.compile(
     r"hit an exception|Received sigquit|SIGQUIT received|Fatal Python error|Subprocess \S+ \(pid=\d+\) crashed|"
-    r"terminate called|Segmentation fault|core dumped|watchdog timeout \((?!.*soft=True)|Watchdog timeout \((?!.*soft=True)|"
+    r"terminate called|Segmentation fault|core dumped|[wW]atchdog timeout \((?![^)]*soft=True)[^)]*\)|"
     r"Watchdog caught collective operation timeout|Initialization failed\. |exited with code|process died|Rank \d+ scheduler is dead|"
-    r"^Killed\b|Out of memory: Kill|Bus error|OOMKilled\W{1,4}true|heartbeat monitor timed out"
+    r"^Killed\b|Out of memory: Kill|Bus error|OOMKilled\W{1,4}true|heartbeat monitor timed out|get a response from detokenizer for last"
 )
 _NEVER: Final = re.compile(r"exit code:? (?:0|-15|-2)\b")
 # After one of these the end was asked for: what dies then was meant to.
@@ -81,6 +87,7 @@ class _RankState:
     frames: list[str] = field(default_factory=list)
     in_message: bool = False
     message_frames: tuple[str, ...] = ()
+    exception_line: int = 0
 
 
 @dataclass(slots=True)
@@ -102,6 +109,7 @@ class Incident:
         self.late_deadly: deque[tuple[int, str, str]] = deque(maxlen=20)
         self.asked_to_stop_line: int | None = None
         self.last: tuple[int, str] | None = None
+        self.noted_hang = False
 
     @property
     def hits(self) -> list[Hit]:
@@ -128,9 +136,11 @@ class Incident:
             self.asked_to_stop_line = line.number
         self._deadly(line, rank, text)
         exception = None if line.stamped else _EXCEPTION.match(text.strip())
+        if exception is None and state.frames and not line.stamped:
+            exception = _EXCEPTION_UNDER_FRAMES.match(text)
         if exception:
             state.message_frames = tuple(state.frames)
-            state.in_message = True
+            state.in_message, state.exception_line = True, line.number
             state.frames = []
             phase = phases.from_frames(list(state.message_frames)) or phases.from_marks(record, rank)
             self._failure(
@@ -143,20 +153,21 @@ class Incident:
                     phase,
                 )
             )
-        quoted = not line.stamped and bool(state.frames)  # the source line of a frame, such as a bare assert
-        raised = bool(exception) or state.in_message or quoted
-        self._match(line, rank, text.strip(), state, raised, record)
+        bare_assert = not line.stamped and bool(state.frames) and text.lstrip().startswith("assert ")
+        if text[:1].isspace() and not line.stamped and state.frames and not bare_assert:
+            return  # a quoted line of source code speaks of failures without being one
+        raised_at = state.exception_line if state.in_message else line.number if bare_assert else 0
+        self._match(line, rank, text.strip(), state, raised_at, record)
 
     def _match(
-        self, line: Line, rank: str, text: str, state: _RankState, raised: bool, record: StartupRecord
+        self, line: Line, rank: str, text: str, state: _RankState, raised_at: int, record: StartupRecord
     ) -> None:
-        if not raised and _HARMLESS.search(text):
+        candidates = [s for s in self._signatures if any(needle in text for needle in s.needles)]
+        if not candidates or (not raised_at and _HARMLESS.search(text)):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
         phase: Phase | None = None
-        for signature in self._signatures:
-            if not any(needle in text for needle in signature.needles):
-                continue
+        for signature in candidates:
             match = signature.pattern.search(text) if signature.pattern else None
             if signature.pattern and match is None:
                 continue
@@ -167,8 +178,8 @@ class Incident:
             phase = phase or phases.from_frames(list(frames)) or phases.from_marks(record, rank)
             if signature.phases and phase not in signature.phases:
                 continue
-            facts = {k: v for k, v in match.groupdict().items() if v} if match else {}
-            self._keep(Hit(signature, line.number, rank, phase, text[:2000], raised, line.stamped, facts))
+            facts = {k: v[:_MAX_FACT] for k, v in match.groupdict().items() if v} if match else {}
+            self._keep(Hit(signature, line.number, rank, phase, text[:2000], raised_at, line.stamped, facts))
 
     def _keep(self, hit: Hit) -> None:
         kept = self._hits.setdefault((hit.signature.name, hit.rank), _Kept())

@@ -121,7 +121,7 @@ class Cause:
 class Hit:
     """One signature found in one line.
 
-    ``exception`` tells that the line is (part of) an exception's message rather than a log message.
+    ``exception_line`` is where the exception begins that the line belongs to, 0 where it belongs to none.
     """
 
     signature: Signature
@@ -129,9 +129,14 @@ class Hit:
     rank: str
     phase: Phase
     text: str
-    exception: bool
+    exception_line: int
     stamped: bool
     facts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def exception(self) -> bool:
+        """Whether the line is (part of) an exception rather than a log message."""
+        return self.exception_line > 0
 
     @property
     def cause(self) -> str:

@@ -25,7 +25,7 @@ _FRAMES: Final = tuple(
          r"weight_loader\w*|load_draft_model\w*)$|model_loader/", Phase.WEIGHTS),
         (r":(?:init_torch_distributed|init_distributed_environment|initialize_model_parallel|init_process_group|init_model_parallel_group|"
          r"_init_parallel_groups|init_parallel|init_world_group|measure_pre_model_load_memory)$|distributed/bootstrap\.py:|pynccl\.py:__init__", Phase.DIST_INIT),
-        (r"model_config\.py:|hf_transformers\w*(?:/\w+)?\.py:|configuration_auto\.py:|:get_config$|:get_tokenizer$|:get_processor$", Phase.CONFIG),
+        (r"model_config\.py:|hf_transformers\w*(?:/\w+)?\.py:|configuration_auto\.py:|configuration_utils\.py:|huggingface_hub/|transformers/utils/hub\.py:|:get_config$|:get_tokenizer$|:get_processor$", Phase.CONFIG),
         (r"server_args\.py:|arg_groups/|argparse\.py:|:prepare_server_args$|:check_server_args$", Phase.ARGUMENTS),
         (r":_(?:execute_server_warmup|wait_and_warmup)$", Phase.WARMUP),
     )

@@ -94,6 +94,8 @@ def _why_declined(case: Case) -> str:
             return "MiMo-V2 before 0.5.9 counts its sliding layers twice in a way that is not modelled"
         if geometry.architecture.startswith("MiMoV2") and draft is not None:
             return "MiMo-V2's multi-layer draft has sliding pools of its own, which are not modelled"
+        if rules.draft_windows_known and draft is not None and _slides(draft.draft_model_config):
+            return "a draft with sliding layers beside a target with sliding layers is not modelled"
     if geometry.family is Family.DSA and asked.kv_cache_dtype == "auto":
         return (
             "kv_cache_dtype=auto of a DSA model depends on the GPU (fp8_e4m3 from compute capability 10, "
@@ -102,6 +104,10 @@ def _why_declined(case: Case) -> str:
     if geometry.state is not None and draft is not None and str(draft.algorithm).upper() == "STANDALONE":
         return "a STANDALONE draft beside a state model is not modelled"
     return ""
+
+
+def _slides(config: Config | str | None) -> bool:
+    return config is not None and "sliding_attention" in (load_config(config).get("layer_types") or ())
 
 
 def _draft(case: Case, kv_dtype: str) -> tuple[int, int | None, tuple[str, ...]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from sglgate.kv.budget import GIB, Interval
 from sglgate.kv.case import draft_row_bytes, prepare
@@ -12,8 +14,12 @@ from sglgate.kv.geometry import Config, Family, draft_layer_count
 from sglgate.kv.observed import Observed, PoolLine, RankReadings, observe, question_of
 from sglgate.kv.predict import predict
 from sglgate.kv.question import Prediction, Question, Verdict
-from sglgate.kv.versions import rules_for
 from sglgate.logs import StartupRecord
+
+_FREED = (
+    "; garbage is collected before the sizing, so it may see more free memory than the log's last reading"
+)
+_READING = re.compile(r"kv reading: (?P<word>pre|avail)=(?P<gib>[\d.]+) GiB")
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,17 @@ def predict_from_record(
     draft_config: Config | None = None,
     version: str | None = None,
     fraction: float | None = None,
+    readings: tuple[float, float] | None = None,
 ) -> tuple[RankCheck, ...]:
     """Every rank's target and draft pool against its predicted interval: what the live gate asks.
 
     Args:
         record: a finished start, as :mod:`sglgate.logs` reads it.
         config: the target's ``config.json``.
-        draft_config: the draft's, for the width of its rows; its token count is the target's by construction.
+        draft_config: the draft's, for the width of its rows; its tokens are the target's by construction.
         version: the stack's SGLang version, where the log does not say it.
         fraction: to predict with instead of the log's own ``mem_fraction_static``.
+        readings: GiB before and after the weights from :func:`exact_readings`: the count must be met exactly.
 
     Raises:
         MisuseError: the log shows no memory readings.
@@ -54,8 +62,27 @@ def predict_from_record(
     observed = observe(record)
     checks: list[RankCheck] = []
     for group in observed.groups().values():
-        checks += _check_group(observed, group, config, draft_config, version, fraction)
+        checks += _check_group(observed, group, config, draft_config, version, fraction, readings)
     return tuple(checks)
+
+
+def exact_readings(log: Path) -> tuple[float, float] | None:
+    """The readings of the sizing, GiB before and after the weights, where the server was started with
+    ``sglgate/stack_side/kv_readings`` on its PYTHONPATH; None where the log does not hold them.
+
+    Replicas of plain data parallelism read apart; this is for one group of ranks.
+    """
+    found: dict[str, float] = {}
+    with log.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            match = _READING.search(line)
+            if match is not None:
+                found.setdefault(match["word"], float(match["gib"]))
+    return (found["pre"], found["avail"]) if found.keys() >= {"pre", "avail"} else None
+
+
+READINGS_PATH = Path(__file__).parent.parent / "stack_side" / "kv_readings"
+"""What to put on a server's PYTHONPATH, so that its log holds the exact readings."""
 
 
 def sizing_question(
@@ -95,11 +122,16 @@ def _check_group(
     draft_config: Config | None,
     version: str | None,
     fraction: float | None,
+    readings: tuple[float, float] | None,
 ) -> list[RankCheck]:
     question = sizing_question(observed, group, config, version)
+    if readings is not None:
+        pre, avail = readings
+        question = question.model_copy(update={"pre_gib": pre, "avail_gib": avail, "rounding_gib": 0.0})
     if fraction is not None:
         question = question.model_copy(update={"mem_fraction_static": fraction})
     answer = predict(question)
+    rules = prepare(question).rules
     expected: dict[str, float | None] = {"target": None, "draft": None}
     narrowest = 0.0
     if answer.verdict is not Verdict.DECLINED:
@@ -113,11 +145,11 @@ def _check_group(
         if draft_config is not None:
             layers = draft_layer_count(draft_config)
             split = Split(question.tp_size, 1, int(question.dp_attention))
-            rules = rules_for(question.sglang_version or version or "0.5.23")
             row = draft_row_bytes(draft_config, rules, split, case.kv_dtype, layers)
             expected["draft"] = None if row is None else float(row)
+    above = _FREED if rules.gc_before_sizing else ""
     return [
-        _check(rank.rank, role, pool, answer, expected[role], observed.page_size, narrowest)
+        _check(rank.rank, role, pool, answer, expected[role], observed.page_size, narrowest, above)
         for rank in group
         for role in ("target", "draft")
         if (pool := rank.pool(role)) is not None
@@ -141,6 +173,7 @@ def _check(
     expected: float | None,
     page: int,
     narrowest: float,
+    above: str,
 ) -> RankCheck:
     found = None if pool.size is None else pool.size.nominal * GIB / (pool.tokens + page)
     inside: bool | None = None
@@ -149,6 +182,7 @@ def _check(
         why = answer.notes[0] if answer.notes else "nothing predicted"
     elif not answer.tokens_min <= pool.tokens <= answer.tokens_max:
         inside, why = False, f"{pool.tokens} tokens lie outside {answer.tokens_min} to {answer.tokens_max}"
+        why += above if pool.tokens > answer.tokens_max else ""
     elif (
         pool.size is not None
         and expected is not None

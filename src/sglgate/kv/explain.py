@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sglgate.kv.account import Account, Change, account, changes
-from sglgate.kv.budget import GIB, Interval, implied_fraction, minimum_fraction, round_up
+from sglgate.kv.budget import GIB, Interval, drift_gib, implied_fraction, minimum_fraction, round_up
 from sglgate.kv.case import prepare
 from sglgate.kv.checks import RankCheck, pool_of, predict_from_record, sizing_question
 from sglgate.kv.fractions import fraction_for, implied_by_tokens, memory
@@ -154,6 +154,7 @@ def _implied(
     if draft is not None and draft.size is not None and group[0].draft_before_sizing:
         counted = draft.size.nominal
     half = question.rounding_gib
+    off = half + drift_gib(question)
     held = Interval(
         target.size.low + state + counted - 0.02 * bool(counted or state),
         target.size.nominal + state + counted,
@@ -161,7 +162,7 @@ def _implied(
     )
     return implied_fraction(
         Interval(question.pre_gib - half, question.pre_gib, question.pre_gib + half),
-        Interval(question.avail_gib - half, question.avail_gib, question.avail_gib + half),
+        Interval(question.avail_gib - off, question.avail_gib, question.avail_gib + off),
         held,
     )
 
@@ -174,10 +175,9 @@ def _contradictions(
     checks: tuple[RankCheck, ...],
 ) -> tuple[str, ...]:
     found: list[str] = []
-    capped = observed.arguments.get("max_total_tokens") is not None
     if fraction is not None and implied is not None:
         low, high = implied.low - _FRACTION_TOLERANCE, implied.high + _FRACTION_TOLERANCE
-        if fraction < low or (fraction > high and not capped):
+        if not low <= fraction <= high:
             found.append(
                 f"mem_fraction_static {fraction:g} does not give this pool: it implies "
                 f"f = {implied.nominal:.3f} ({implied.low:.4f} to {implied.high:.4f})"
@@ -246,6 +246,13 @@ def _headline(
             f"{can}, {smallest}"
         )
     agrees = "" if implied is None else f"; the pool implies f = {implied.nominal:.3f}"
+    cap = observed.arguments.get("max_total_tokens")
+    if (
+        implied is None
+        and isinstance(cap, int)
+        and target.tokens >= cap // observed.page_size * observed.page_size
+    ):
+        agrees = f"; capped by max_total_tokens {cap}"
     said = "not shown" if fraction is None else f"{fraction:g}"
     return f"{target.tokens} tokens a rank; mem_fraction_static {said}{agrees}" + (
         "" if not contradictions else f"; {len(contradictions)} contradiction(s)"

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sglgate.errors import MisuseError
-from sglgate.kv.budget import Interval, multimodal_reserve_gib, rank_spread_gib, rest_interval, unseen_gib
+from sglgate.kv.budget import (
+    Interval,
+    drift_gib,
+    multimodal_reserve_gib,
+    rank_spread_gib,
+    rest_interval,
+    unseen_gib,
+)
 from sglgate.kv.case import Case
 from sglgate.kv.defaults import Default, default_fraction
 from sglgate.kv.sizing import Pool
@@ -40,7 +47,8 @@ def memory(case: Case) -> tuple[Interval | None, Interval | None, tuple[str, ...
             pre.low - asked.weights_gib, pre.nominal - asked.weights_gib, pre.high - asked.weights_gib
         )
         notes.append("free memory after weights is taken as that before them less weights_gib")
-    if pre is not None and avail is not None and avail.low > pre.high:
+    on_cpu = asked.device == "cpu"  # where other processes give memory back in between
+    if pre is not None and avail is not None and avail.low > pre.high and not on_cpu:
         raise MisuseError(
             f"more is free after the weights than before them ({asked.pre_gib} GiB)",
             key="avail_gib",
@@ -136,7 +144,13 @@ def smallest_fraction(holds: Callable[[float], bool]) -> float | None:
 
 
 def implied_by_tokens(case: Case, pre: Interval, avail: Interval, tokens: int) -> Interval | None:
-    """The fractions whose pool, uncapped, has exactly this many tokens: what the pool says about the flag."""
+    """The fractions whose pool, uncapped, has exactly this many tokens: what the pool says about the flag.
+
+    None where no fraction has, and where the pool is the cap: it would be the same for any larger fraction.
+    """
+    cap, page = case.question.max_total_tokens, case.question.page_size
+    if cap is not None and tokens >= cap // page * page:
+        return None
     uncapped = case.question.model_copy(update={"max_total_tokens": None})
     sizing = replace(case.sizing, question=uncapped)
 
@@ -152,11 +166,11 @@ def implied_by_tokens(case: Case, pre: Interval, avail: Interval, tokens: int) -
         return None
     reserve = multimodal_reserve_gib(case.rules, case.geometry)
     unseen = unseen_gib(case.question, case.rules, case.geometry)
-    spread = rank_spread_gib(case.question)
+    spread, drift = rank_spread_gib(case.question), drift_gib(case.question)
     return Interval(
-        1 - (avail.high - need - reserve) / (pre.low - spread),
+        1 - (avail.high + drift - need - reserve) / (pre.low - spread),
         1 - (avail.nominal - need - reserve) / pre.nominal,
-        1 - (avail.low - over - reserve - unseen - spread) / pre.high,
+        1 - (avail.low - over - reserve - unseen - spread - drift) / pre.high,
     )
 
 

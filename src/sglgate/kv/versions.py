@@ -60,8 +60,6 @@ class Rules:
     """>= 0.5.6: RoPE tables grow after ``Load weight end`` was logged and before the pool is sized."""
     fp4_in_gqa_cell: bool
     """>= 0.5.6: an fp4 KV dtype is known to the MHA/GQA cell."""
-    v_head_dim_in_cell: bool
-    """>= 0.5.7: K and V may differ in width."""
     half_tokens_cap_requests: bool
     """>= 0.5.10: the request slots themselves never exceed tokens // 2."""
     draft_counted: bool
@@ -83,8 +81,6 @@ class Rules:
     fp4_recipes: bool
     """>= 0.5.21: fp4 is sized by recipe (nvfp4, fp4_mx_block16), with workspaces that depend on the
     backend."""
-    names_minimum_fraction: bool
-    """>= 0.5.14: an exhausted budget fails with the minimum viable fraction in its message."""
 
 
 _RELEASE = re.compile(r"^v?(\d+)\.(\d+)\.(\d+)")
@@ -135,7 +131,6 @@ def rules_for(version: str) -> Rules:
         spec_tokens_added=not since(7),
         rope_reserve=since(6),
         fp4_in_gqa_cell=since(6),
-        v_head_dim_in_cell=since(7),
         half_tokens_cap_requests=since(10),
         draft_counted=since(14),
         draft_in_swa_cell=since(15),
@@ -146,7 +141,6 @@ def rules_for(version: str) -> Rules:
         multimodal_reserve=since(18),
         gc_before_sizing=since(19),
         fp4_recipes=since(21),
-        names_minimum_fraction=since(14),
     )
 
 

@@ -73,10 +73,9 @@ def fraction_window(
     """The working window of a server on its memory.
 
     Args:
-        question: with ``pre_gib`` and ``avail_gib``, or what they can be estimated from. request_tokens:
-        length of the one request that must fit; the question's own otherwise. headroom_gib: what graph
-        capture and activations need, where it was measured. Otherwise SGLang's own reserve for
-            this card and release is assumed.
+        question: with ``pre_gib`` and ``avail_gib``, or what they can be estimated from.
+        request_tokens: length of the one request that must fit; the question's own otherwise.
+        headroom_gib: what graphs and activations were measured to need; else SGLang's reserve for the card.
         steps: points of the sweep.
 
     Raises:

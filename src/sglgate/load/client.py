@@ -6,14 +6,14 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from sglgate.errors import MisuseError
 from sglgate.load.flight import FailureKind, Flight, ServerReportedError
 from sglgate.load.wire import ResponseParser, WireError
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 128 * 1024
 # uvicorn closes an idle connection after 5 s; well before that a reused one could die under a request of
 # ours.
 IDLE_REUSE_S = 1.0
@@ -141,8 +141,8 @@ class _Connection(asyncio.BufferedProtocol):
             self._fail(now, FailureKind.STALLED, f"no token for {stall_s:g} s after {flight.upto[-1]} tokens")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # No isinstance: uvloop's transports do not derive from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer

@@ -55,7 +55,8 @@ def steady_metrics(requests: Sequence[RequestResult], window_s: tuple[float, flo
 
     Token figures (rate, ITL, gaps) take every arrival inside the window, TTFT every first token inside it,
     and figures of whole requests those that lie in it (``steady``). Warm-up requests that run into the window
-    count for the rate, which is the server's, and for nothing else.
+    count for the rate, which is the server's, and for nothing else. Acceptance, which no concurrency changes,
+    takes every measured request.
     """
     start, end = window_s
     measured = [request for request in requests if not request.warmup]

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sglgate.load.loop import fast_loop_factory
 
@@ -115,8 +115,8 @@ class _Connection(asyncio.Protocol):
         self._stream: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # No isinstance: uvloop's transports do not derive from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._stream is not None:

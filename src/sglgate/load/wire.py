@@ -8,6 +8,7 @@ what that buys over aiohttp. Only what a server of ours sends is understood; any
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_BUFFER_BYTES = 64 * 1024 * 1024
@@ -155,6 +156,7 @@ class ResponseParser:
 
     def _chunks(self, data: bytes, events: list[bytes]) -> None:
         position, length = 0, len(data)
+        take = self._taker()
         while not self.done:
             line_end = data.find(b"\r\n", position)
             if line_end < 0:
@@ -175,7 +177,7 @@ class ResponseParser:
                 break
             if data[end : end + 2] != b"\r\n":
                 raise WireError(f"a chunk of {size} bytes is not followed by a line end")
-            self._piece(data[start:end], events)
+            take(data[start:end], events)
             position = end + 2
         self._rest = data[position:]
         if self.done and self._rest:
@@ -189,15 +191,15 @@ class ResponseParser:
                 raise WireError("more bytes than Content-Length says")
             self._remaining -= len(data)
         if data:
-            self._piece(data, events)
+            self._taker()(data, events)
         if self._remaining == 0:
             self._finish()
 
-    def _piece(self, piece: bytes, events: list[bytes]) -> None:
-        if self._events_expected:
-            self._sse.feed(piece, events)
-        else:
-            self.body = (self.body + piece)[:MAX_ERROR_BODY_BYTES]
+    def _taker(self) -> Callable[[bytes, list[bytes]], None]:
+        return self._sse.feed if self._events_expected else self._take_error
+
+    def _take_error(self, piece: bytes, events: list[bytes]) -> None:
+        self.body = (self.body + piece)[:MAX_ERROR_BODY_BYTES]
 
     def _finish(self) -> None:
         self._sse.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from typing import Any
 
 _ENUM = re.compile(r"<[\w.]+: ('(?:[^'\\]|\\.)*'|-?\d+)>")
@@ -18,7 +19,9 @@ def parse_server_args(value: str) -> dict[str, Any] | None:
     """
     text = _OBJECT.sub(lambda m: repr(m[0]), _ENUM.sub(r"\1", value.strip()))
     try:
-        node = ast.parse(text, mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a server argument may hold what Python calls a bad escape
+            node = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     try:

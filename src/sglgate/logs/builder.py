@@ -87,8 +87,11 @@ class RecordBuilder:
         if handler := self._handlers.get(event.kind):
             handler(event, rank)
 
-    def add_batches(self, block: bytes) -> None:
+    def add_batches(self, block: bytes, first_line: int) -> None:
         """Count the batch lines of a block, all at once, for there are millions of them."""
+        if (last := block.rfind(b" batch, #")) < 0:
+            return
+        self.record.last_batch_line = first_line + block.count(b"\n", 0, last)
         batches = self.record.batches
         batches.prefill += block.count(b"Prefill batch, #")
         rates = [float(rate) for rate in _RATES.findall(block)]
@@ -221,6 +224,7 @@ class RecordBuilder:
 
     def _batch(self, event: Event, rank: RankRecord) -> None:
         self.record.first_batch_line = self.record.first_batch_line or event.line
+        self.record.last_batch_line = event.line
         if event.kind == Kind.PREFILL_BATCH:
             self.record.batches.prefill += 1
         else:

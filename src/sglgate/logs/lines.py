@@ -8,6 +8,7 @@ record on the same line.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _LEVEL = r"(?:ERROR|WARNING|INFO|DEBUG|DEFAULT|CRITICAL|NOTICE)"
 _CARRIER = re.compile(
     r"^(?:"
     r"[\w./-]{1,80}\s*\|\s"  # docker compose: name-1  |
+    r"|[>│]\s?"  # quoted in a mail or an issue, framed by a terminal
     r"|(?:[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d|"
     + _ISO
     + r")\s\S{1,80}\s[\w.@/-]{1,60}(?:\[\d+\])?:\s"  # journalctl
@@ -61,13 +63,25 @@ class Line:
 
 def clean(raw: bytes) -> str:
     """Decode; drop colours and control characters; of a bar that redrew itself keep the last state."""
-    text = _ANSI.sub("", raw.decode("utf-8", "replace")).rstrip("\r\n")
+    text = _ANSI.sub("", _unwrap(raw.decode("utf-8", "replace"))).rstrip("\r\n")
     if "\r" in text:
         # A record may follow a bar on its line: only the bar's earlier states are dropped.
         pieces = [piece for piece in text.split("\r") if piece.strip()]
         kept = [piece for piece in pieces[:-1] if _STAMP.search(piece) or not _BAR.search(piece)]
         text = " ".join([*kept, *pieces[-1:]])
-    return _CONTROL.sub("", text)
+    return _CONTROL.sub("", text).rstrip("│ ")
+
+
+def _unwrap(text: str) -> str:
+    """The message of a JSON log line (docker's json-file driver, filebeat), or the text as it is."""
+    if not text.startswith("{"):
+        return text
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    message = next((entry[key] for key in ("log", "message", "msg") if isinstance(entry.get(key), str)), None)
+    return text if message is None else str(message)
 
 
 def strip_carrier(text: str) -> str:

@@ -72,7 +72,9 @@ class LogReader:
         cores = [core for entry in FORMATS for core in entry.core]
         self._builder = RecordBuilder()
         self._scanner = LineScanner(
-            [*cores, *FATAL_CORES, *extra_needles, DECODE_CORE, PREFILL_CORE], self._builder.add_batches
+            [*cores, *FATAL_CORES, *extra_needles, DECODE_CORE, PREFILL_CORE],
+            self._builder.add_batches,
+            sparing=not batch_events,
         )
         self._batch_events = batch_events
 
@@ -139,7 +141,7 @@ def _parse(line: Line, entry: Format) -> Event | None:
         return _event(line, Kind.UNKNOWN_FORMAT, {"format": str(entry.kind)}) if entry.strict else None
     versions, data = found
     event = _event(line, entry.kind, data, versions)
-    if entry.kind is Kind.SERVER_ARGS:
+    if event.kind == Kind.SERVER_ARGS:
         arguments = parse_server_args(data["value"])
         if arguments is None:
             return _event(line, Kind.UNKNOWN_FORMAT, {"format": str(entry.kind)})
@@ -148,7 +150,10 @@ def _parse(line: Line, entry: Format) -> Event | None:
 
 
 def _event(line: Line, kind: Kind, data: dict[str, str], versions: str = "") -> Event:
-    numbers = {key: _number(key, value) for key, value in data.items()}
+    try:
+        numbers = {key: _number(key, value) for key, value in data.items()}
+    except ValueError:  # "1.2.3", or thousands of digits
+        kind, numbers = Kind.UNKNOWN_FORMAT, {"format": str(kind)}
     return Event(str(kind), line.number, line.rank, line.time, line.text[:_MAX_TEXT], numbers, versions)
 
 

@@ -207,6 +207,7 @@ class StartupRecord:
     ready_line: int | None = None
     ready_time: str | None = None
     first_batch_line: int | None = None
+    last_batch_line: int | None = None
     batches: BatchStats = field(default_factory=BatchStats)
     retraction_lines: int = 0
     retracted_requests: int = 0

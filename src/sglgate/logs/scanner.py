@@ -10,6 +10,7 @@ literal without its digits.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Final
@@ -21,6 +22,7 @@ MAX_LINE_BYTES: Final = 1 << 18
 _MAX_PENDING_BYTES: Final = 1 << 20
 _MAX_SHAPE_BYTES: Final = 4096
 _MAX_SHAPES: Final = 1 << 14
+_REPEATS: Final = 1024
 _LOOK_BACK_LINES: Final = 400
 _LOOK_BACK_BYTES: Final = 1 << 14
 _DIGITS: Final = b"0123456789"
@@ -37,18 +39,30 @@ class LineScanner:
     ``close``. Of a line longer than :data:`MAX_LINE_BYTES` the first and last halves of that many bytes are
     kept.
 
-    ``on_batches`` gets whole blocks for their batch lines while ``bulk_batches`` is set: these come by the
-    million, so no :class:`Line` is made of them. It takes effect with the next block.
+    ``on_batches`` gets whole blocks, with the number of their first line, for their batch lines while
+    ``bulk_batches`` is set: these come by the million, so no :class:`Line` is made of them. It takes effect
+    with the next block.
+
+    With ``sparing``, a shape that came :data:`_REPEATS` times is no longer looked at when it comes: the last
+    so many of such lines are kept aside, and read when a rarer line comes or the log ends. A server that
+    prints the same traceback for each of a million requests says nothing new by it, but its last words count.
     """
 
     def __init__(
-        self, needles: Iterable[str], on_batches: Callable[[bytes], None] = lambda block: None
+        self,
+        needles: Iterable[str],
+        on_batches: Callable[[bytes, int], None] = lambda block, first_line: None,
+        *,
+        sparing: bool = False,
     ) -> None:
         literals = tuple(needles)
         self._hit = compile_needles(literals)
         self._shape_hit = compile_needles(_without_digits(literals))
         self._dull: set[bytes] = set()
         self._on_batches = on_batches
+        self._sparing = sparing
+        self._seen: dict[bytes, int] = {}
+        self._aside: deque[tuple[int, bytes]] = deque(maxlen=_REPEATS)
         self.bulk_batches = False
         self._pending = b""
         self._rank = ""
@@ -73,6 +87,7 @@ class LineScanner:
         block, self._pending = self._pending, b""
         if block:
             yield from self._scan(block)
+        yield from self._take_up()
 
     def _overflow(self) -> Iterator[Line]:
         """A line that will not end (a bar, binary data): look at it, forget it, do not count it."""
@@ -82,7 +97,7 @@ class LineScanner:
 
     def _scan(self, block: bytes) -> Iterator[Line]:
         if self.bulk_batches:
-            self._on_batches(block)
+            self._on_batches(block, self.lines + 1)
         shapes = block.translate(None, _DIGITS).split(b"\n")
         hot = {shape for shape in set(shapes) - self._dull if self._interesting(shape)}
         lines = block.split(b"\n") if hot else []
@@ -90,14 +105,33 @@ class LineScanner:
         for index, shape in enumerate(shapes if hot else ()):
             if shape not in hot or not self._wanted(lines[index]):
                 continue
+            if self._sparing and self._repeated(shape):
+                self._aside.append((self.lines + index + 1, lines[index]))
+                continue
+            yield from self._take_up()
             self._inherit(lines, looked_back, index)
             looked_back = index + 1
-            for line in split_records(self.lines + index + 1, _shorten(lines[index]), self._rank):
-                if line.stamped:
-                    self._rank = line.rank
-                yield line
+            yield from self._records(self.lines + index + 1, lines[index])
         self._inherit(lines or block[-_LOOK_BACK_BYTES:].split(b"\n"), looked_back, None)
         self.lines += len(shapes)
+
+    def _records(self, number: int, raw: bytes) -> Iterator[Line]:
+        for line in split_records(number, _shorten(raw), self._rank):
+            if line.stamped:
+                self._rank = line.rank
+            yield line
+
+    def _repeated(self, shape: bytes) -> bool:
+        count = self._seen.get(shape, 0)
+        if count < _REPEATS:
+            if len(self._seen) >= _MAX_SHAPES:
+                self._seen.clear()
+            self._seen[shape] = count + 1
+        return count >= _REPEATS
+
+    def _take_up(self) -> Iterator[Line]:
+        while self._aside:
+            yield from self._records(*self._aside.popleft())
 
     def _interesting(self, shape: bytes) -> bool:
         """Whether a line of this shape may hold a literal; a shape without one is remembered."""

@@ -100,7 +100,9 @@ class TrainingSteps(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(2)
         geometry = Geometry(8, HIDDEN, 6, 2, 8, VOCAB, 10000.0, 1e-5)
-        self.draft = Draft(geometry, torch.randn(VOCAB, HIDDEN), torch.arange(0, VOCAB, 2), max_tokens=32)
+        self.draft = Draft(
+            geometry, torch.randn(VOCAB, HIDDEN), torch.ones(HIDDEN), torch.arange(0, VOCAB, 2), max_tokens=32
+        )
         self.captured = torch.randn(10, 3, HIDDEN)
         self.tokens = torch.randint(VOCAB, (11,))
 

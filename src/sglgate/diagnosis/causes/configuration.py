@@ -55,6 +55,7 @@ CAUSES: Final = (
         "",
         (
             sig("model_unsupported.architecture", "are not supported for now", pattern=r"Model architectures (?P<architectures>\[[^\]]*\])"),
+            sig("model_unsupported.processor", "No processor registered for architecture"),
             sig("model_unsupported.no_implementation", "no SGlang implementation", "no SGLang implementation", "has no sglang implementation", "is not compatible with SGLang"),
             sig("model_unsupported.model_type", "does not recognize this architecture", "Unrecognized configuration class", "Unrecognized model in", "Unrecognized processing class", "should have a `model_type` key", "Unrecognized image processor", "Unrecognized feature extractor"),
             sig("model_unsupported.config_key", "KeyError", pattern=r"^KeyError: '[\w-]+'$", frames=r"configuration_auto|auto_factory|AutoConfig|get_config|config\.py:from_pretrained", confidence="likely"),
@@ -133,8 +134,8 @@ CAUSES: Final = (
         "install the versions that this SGLang release pins, in a fresh environment",
         "",
         (
-            sig("dependency_mismatch.import_name", "cannot import name", unless=r"sgl_kernel|flashinfer|deep_gemm"),
-            sig("dependency_mismatch.kernel_name", "cannot import name", pattern=r"sgl_kernel|flashinfer|deep_gemm", confidence="likely"),
+            sig("dependency_mismatch.import_name", "cannot import name", unless=r"sgl_kernel|flashinfer|deep_gemm|from 'sglang"),
+            sig("dependency_mismatch.kernel_name", "cannot import name", pattern=r"sgl_kernel|flashinfer|deep_gemm|from 'sglang", confidence="likely"),
             sig("dependency_mismatch.no_module", "No module named", pattern=r"No module named '?(?P<module>[\w.]+)", unless=r"common_ops|'ninja'|libcuda"),
             sig("dependency_mismatch.version", "PackageNotFoundError", "VersionConflict", "DistributionNotFound", "No package metadata was found", "which is less than the minimum required version", "minimum required version"),
             sig("dependency_mismatch.requires", "Error", "Exception", raised=True, pattern=r"^(?:\w+\.)*(?:ImportError|Exception|RuntimeError|PackageNotFoundError|AssertionError)\b.*\b(?:[\w-]+(?:[<>=]=?[\d.]+)|install|pip)\b.* is required|is required .*but found", confidence="likely"),
@@ -145,6 +146,7 @@ CAUSES: Final = (
             sig("dependency_mismatch.libc", "GLIBCXX_", "GLIBC_2", "CXXABI_", pattern=r"not found", confidence="likely"),
             sig("dependency_mismatch.system_library", "cannot open shared object file", pattern=r"lib(?:numa|GL|glib|gomp|ibverbs|sndfile|av\w+|gthread|X\w+|rdmacm|stdc\+\+|python\S*)[\w.-]*\.so", confidence="likely"),
             sig("dependency_mismatch.module_attribute", "has no attribute", pattern=r"^AttributeError: (?:module '|type object '|'function' object|partially init)", unless=r"sglang", grade=Grade.SYMPTOM, confidence="likely"),
+            sig("dependency_mismatch.operator_namespace", "_OpNamespace", raised=True, pattern=r"'_OpNamespace' '(?P<namespace>\w+)' object has no attribute '(?P<operator>\w+)'", confidence="likely"),
             sig("dependency_mismatch.keyword", "got an unexpected keyword argument", "missing 1 required positional argument", frames=r"(?:flashinfer|transformers|sgl_kernel|xgrammar|outlines|torchao|triton|vllm|deep_gemm|flash_attn)", grade=Grade.SYMPTOM, confidence="likely"),
             sig("dependency_mismatch.keyword_text", "got an unexpected keyword argument", grade=Grade.WEAK, confidence="likely"),
             sig("dependency_mismatch.schema", "expected at most", "Expected a value of type", pattern=r"(?:sgl_kernel|torch\.ops|flashinfer)\S*\(\) expected at most|Expected a value of type", confidence="likely"),
@@ -158,7 +160,7 @@ CAUSES: Final = (
         (
             sig("warmup_or_proxy.proxy", "ProxyError", "Unable to connect to proxy", "Cannot connect to proxy"),
             sig("warmup_or_proxy.warmup", "Initialization failed. warmup error", grade=Grade.WEAK, confidence="likely"),
-            sig("warmup_or_proxy.assert", "AssertionError", pattern=r"res=<Response \[(?P<status>\d+)\]>", confidence="likely", grade=Grade.WEAK),
+            sig("warmup_or_proxy.assert", "AssertionError", pattern=r"<Response \[(?P<status>\d+)\]>", confidence="likely", grade=Grade.WEAK),
             sig("warmup_or_proxy.read_timeout", "ReadTimeout", "Read timed out", frames=r"http_server|_execute_server_warmup|_wait_and_warmup", grade=Grade.WEAK, confidence="likely"),
         ),
     ),
@@ -169,6 +171,8 @@ CAUSES: Final = (
         "",
         (
             sig("engine_bug.leak", "memory leak detected", "pool memory leak"),
+            sig("engine_bug.unbalanced_draft", "The memory capacity is unbalanced", frames=r"eagle_worker|speculative/|draft_worker", raised=True, confidence="likely", remedy="the check compares free memory again when the draft starts, after the target's weights: update SGLang, or set SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=0 where it is known"),
+            sig("engine_bug.serving", "Error", raised=True, pattern=r"^(?:\w+\.)*(?:AssertionError|ValueError|RuntimeError|NotImplementedError|Exception)\b", unless=r"(?i)cuda|nccl|memory|gloo|TCPStore|connection|timed? ?out|deadline|lease", frames=r"sglang/", phases=(Phase.SERVING,), grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.python", "AttributeError", "TypeError", "UnboundLocalError", "NameError", "IndexError", "KeyError", "ZeroDivisionError", "RecursionError", pattern=r"^(?:\w+\.)*(?:AttributeError|TypeError|UnboundLocalError|NameError|IndexError|KeyError|ZeroDivisionError|RecursionError)\b", frames=r"sglang/\S+$", grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.tensor", "RuntimeError", pattern=r"^RuntimeError: (?:The size of tensor|The expanded size|shape '|mat1 and mat2|Sizes of tensors|Expected all tensors|expected scalar type|index \d+ is out of bounds|selected index|start \(|Boolean value|Tensors must have|expected m1)", frames=r"sglang/", grade=Grade.WEAK, confidence="likely"),
         ),

@@ -85,10 +85,10 @@ CAUSES: Final = (
         "read `dmesg` for Xid lines, reset or power-cycle the card, and have it checked if it comes back",
         "do not retry the launch on it: the card must be reset first",
         (
-            sig("device_fault.xid", "Xid", pattern=r"NVRM: Xid .*?: (?P<xid>\d+)|\bXid (?:error )?(?P<xid_number>\d+)"),
+            sig("device_fault.xid", "Xid", pattern=r"NVRM: Xid .*?: (?P<xid>\d+)|\bXid (?:error )?(?P<xid_number>\d+)", unless=r"Xid \(?[^,]*?\)?: (?:13|31|43|45),"),
             sig("device_fault.bus", "fallen off the bus", "GPU is lost", "Unable to determine the device handle for GPU", "No devices were found", "GPU has fallen"),
-            sig("device_fault.ecc", "uncorrectable ECC error", "cudaErrorECCUncorrectable", "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable NVLink error", "Uncorrectable"),
-            sig("device_fault.hardware", "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error", "GSP RPC timeout", "GSP task", "NVRM: GPU", "GPU requires reset", "RmInitAdapter failed", "CUDA_ERROR_DEVICE_UNAVAILABLE"),
+            sig("device_fault.ecc", "uncorrectable ECC error", "cudaErrorECCUncorrectable", "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable NVLink error"),
+            sig("device_fault.hardware", "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error", "GSP RPC timeout", "GSP task", "NVRM: GPU", "GPU requires reset", "GPU is probably locked", "RmInitAdapter failed", "CUDA_ERROR_DEVICE_UNAVAILABLE"),
             sig("device_fault.unknown_error", "CUDA error: unknown error", "cudaErrorUnknown", "ERROR_UNKNOWN", grade=Grade.SYMPTOM, confidence="likely"),
             sig("device_fault.nvml", "NVMLError_GpuIsLost", "NVMLError_Unknown", "NVML_ERROR_GPU_IS_LOST"),
         ),
@@ -100,7 +100,7 @@ CAUSES: Final = (
         "do not reinstall CUDA: the cards that are visible work",
         (
             sig("too_few_gpus.ordinal", "invalid device ordinal", "cudaErrorInvalidDevice", "CUDA_ERROR_INVALID_DEVICE", pattern=r"invalid device ordinal|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE\b"),
-            sig("too_few_gpus.none", "No CUDA GPUs are available", "no CUDA-capable device is detected", "cudaErrorNoDevice", "CUDA_ERROR_NO_DEVICE"),
+            sig("too_few_gpus.none", "No CUDA GPUs are available", "no CUDA-capable device is detected", "cudaErrorNoDevice", "CUDA_ERROR_NO_DEVICE", confidence="likely"),
             sig("too_few_gpus.duplicate", "Duplicate GPU detected", confidence="likely"),
             sig("too_few_gpus.count", "Error", "Exception", raised=True, pattern=r"(?i)(?:not enough|insufficient|too few|fewer) (?:available |visible )?(?:gpus?|cuda devices|devices)\b|requires? \d+ gpus?,? but (?:only )?|only \d+ gpus? (?:is|are) (?:available|visible|found)|greater than the (?:number of )?(?:available )?(?:gpus|devices)|world.?size .*(?:exceeds?|larger than).*(?:gpus|devices)", confidence="likely"),
             sig("too_few_gpus.local", "invalid local rank", "Invalid device id", "device index out of range", confidence="likely"),
@@ -112,7 +112,7 @@ CAUSES: Final = (
         "collect the stacks of all ranks (py-spy dump), and look which rank is elsewhere; if kernels were still compiling, warm them up or raise --watchdog-timeout",
         "do not only raise the timeout: first see whether anything still moved",
         (
-            sig("watchdog_hang.scheduler", "watchdog timeout (", "Watchdog timeout (", unless=r"soft=True", grade=Grade.SYMPTOM),
+            sig("watchdog_hang.scheduler", "watchdog timeout (", "Watchdog timeout (", pattern=r"timeout \([^)]*\)", unless=r"soft=True", grade=Grade.SYMPTOM, confidence="likely"),
             sig("watchdog_hang.collective", "Watchdog caught collective operation timeout", grade=Grade.WEAK, confidence="likely"),
             sig("watchdog_hang.heartbeat", "heartbeat monitor timed out", "HeartbeatMonitor", pattern=r"(?i)timed out|timeout|stuck|hang", confidence="likely", grade=Grade.WEAK),
             sig("watchdog_hang.detokenizer", "get a response from detokenizer for last", grade=Grade.WEAK, confidence="likely"),

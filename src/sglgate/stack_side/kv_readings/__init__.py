@@ -1,0 +1,1 @@
+"""A folder to put on a server's PYTHONPATH; see ``sitecustomize``."""
