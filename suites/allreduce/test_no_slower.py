@@ -37,6 +37,7 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
             buckets,
             margin=candidate.expect.allreduce.margin,
             effort=speed.Effort(mode="eager" if question.device == "cpu" else "graph"),
+            baseline_world=worlds.baseline(candidate, ranks),
         )
         if found.rows:
             drawing = plot.time_against_size(

@@ -73,11 +73,11 @@ def test_a_cpu_candidate_is_asked_less_prefill() -> None:
 
 
 def test_the_baseline_differs_only_in_what_asks_for_the_path() -> None:
-    environment = {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1", "OTHER": "kept"}
+    environment = {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1", "NCCL_MIN_NCHANNELS": "16"}
     candidate = candidate_with("pcie_ipc", environment, tp_size=8, enable_symm_mem=True)
     baseline = baseline_of(candidate)
     assert baseline.name == "c--baseline"
-    assert baseline.environment == {"OTHER": "kept"}
+    assert baseline.environment == {"NCCL_MIN_NCHANNELS": "16"}
     assert baseline.arguments == {"tp-size": 8, "disable-custom-all-reduce": True}
 
 

@@ -41,3 +41,30 @@ def test_several_quads_make_one_block() -> None:
 def test_a_linear_drift_cancels_in_a_pair() -> None:
     block = speed.paired([answer((1.0,), (1.1,), (1.21,), (1.331,))])
     assert block.candidate == pytest.approx(block.baseline)
+
+
+class FakeWorld:
+    """Answers with a constant time, and remembers in which order it was asked."""
+
+    def __init__(self, seconds: float, asked: list[tuple[float, tuple[str, ...]]]) -> None:
+        self._seconds, self._asked = seconds, asked
+
+    def time(self, *, order: list[str], **arguments: object) -> list[TimedAnswer]:
+        self._asked.append((self._seconds, tuple(order)))
+        blocks = [{"who": who, "seconds": (self._seconds,), "clock_mhz": (2400, 2500)} for who in order]
+        return [TimedAnswer.model_validate({"blocks": blocks})] * 2
+
+
+def test_two_worlds_are_asked_in_turn_and_one_world_at_once() -> None:
+    asked: list = []
+    fast, slow = FakeWorld(1.0, asked), FakeWorld(2.0, asked)
+    bucket = speed.Bucket((1, 8), "bf16", "cached")
+    effort = speed.Effort(quads=1)
+    apart = speed._Measurement(fast, slow, effort, None)  # type: ignore[arg-type]
+    block = apart.block(bucket)
+    assert asked == [(2.0, ("baseline",)), (1.0, ("candidate", "candidate")), (2.0, ("baseline",))]
+    assert block.candidate / block.baseline == pytest.approx(0.5)
+    assert apart.clocks == (2400, 2500)
+    asked.clear()
+    speed._Measurement(fast, fast, effort, None).block(bucket)  # type: ignore[arg-type]
+    assert asked == [(1.0, ("baseline", "candidate", "candidate", "baseline"))]

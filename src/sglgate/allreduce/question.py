@@ -70,15 +70,17 @@ def ask(
 def baseline_of(candidate: Candidate) -> Candidate:
     """The same candidate without what asks for its path, and with custom all-reduce off on a GPU.
 
-    A candidate whose path is the baseline itself is returned as it is, under the same name: compared with it, a
-    gate shows the machine's own noise.
+    A candidate whose path is the baseline itself is returned as it is: compared with it, a gate shows the machine's
+    own noise. NCCL varied by environment has NCCL's defaults as its baseline.
     """
     assert candidate.expect.allreduce is not None
     chosen = paths.path(candidate.expect.allreduce.path)
-    if chosen.name == "gloo" or (chosen.name == "nccl" and not set(candidate.environment) & set(paths.NCCL_VARIABLES)):
+    varied = set(paths.NCCL_VARIABLES) & set(candidate.environment) if chosen.name == "nccl" else set()
+    if chosen.name == "gloo" or (chosen.name == "nccl" and not varied):
         return candidate
     asking = {name.removeprefix("--") for name in paths.FLAGS_OF_PATHS}
-    switches = {*chosen.env, *paths.NCCL_VARIABLES, paths.SHM_LIMIT_VARIABLE}
+    # A faster path is compared with NCCL as the candidate tunes it; only NCCL itself with its own defaults.
+    switches = {*chosen.env, *varied, paths.SHM_LIMIT_VARIABLE}
     arguments = {name: value for name, value in candidate.arguments.items() if name not in asking}
     if candidate.arguments.get("device") != "cpu":
         arguments["disable-custom-all-reduce"] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -138,8 +139,13 @@ def compare(
     margin: float = MARGIN,
     effort: Effort | None = None,
     fault: Mapping[str, Any] | None = None,
+    baseline_world: World | None = None,
 ) -> Comparison:
     """Time candidate against baseline in every bucket, after the A/A check, between two correctness checks.
+
+    Args:
+        baseline_world: where the baseline runs if it cannot run beside the candidate: NCCL reads its environment
+            once a process, so two settings of it need two worlds, asked in turn. None: both in ``world``.
 
     Returns a finding of NOT_EXERCISED or FAIL without a table where the path did not serve or was wrong: such
     a time means nothing. UNFIT where equal arms differ or the noise is too large to judge.
@@ -150,7 +156,7 @@ def compare(
     before = _correct(world, path, claim, chosen, effort, fault, first_round=1_000_000)
     if before.verdict is not Verdict.PASS:
         return Comparison(Finding(before.verdict, f"not timed: {before.reason}", before.detail))
-    measurement = _Measurement(world, effort, fault)
+    measurement = _Measurement(world, baseline_world or world, effort, fault)
     fitness = {bucket.name: _fitness(measurement, bucket, Rule.no_slower(margin)) for bucket in chosen}
     unfit = {name: fit for name, fit in fitness.items() if fit.verdict is not Verdict.PASS}
     if unfit:
@@ -172,8 +178,9 @@ def compare(
 class _Measurement:
     """Asks the world for blocks and keeps every time, for the table."""
 
-    def __init__(self, world: World, effort: Effort, fault: Mapping[str, Any] | None) -> None:
-        self._world, self._effort, self._fault = world, effort, fault
+    def __init__(self, world: World, baseline_world: World, effort: Effort, fault: Mapping[str, Any] | None) -> None:
+        self._worlds: Mapping[Who, World] = {"candidate": world, "baseline": baseline_world}
+        self._effort, self._fault = effort, fault
         self.seconds: dict[tuple[str, Who], list[float]] = {}
         self._clocks: list[int] = []
 
@@ -193,11 +200,22 @@ class _Measurement:
         """One block with the baseline on both sides."""
         return paired(self._time(bucket, _AA))
 
-    def _time(self, bucket: Bucket, order: Sequence[Who]) -> list[TimedAnswer]:
-        answers = self._world.time(
+    def _time(self, bucket: Bucket, quad: Sequence[Who]) -> list[TimedAnswer]:
+        order = list(quad) * self._effort.quads
+        answers: list[TimedAnswer] = []
+        for part in _runs_of_one_world(order, self._worlds):
+            asked = self._ask(self._worlds[part[0]], bucket, part)
+            answers = [_joined(*pair) for pair in zip(answers, asked, strict=True)] if answers else asked
+        for answer in answers:
+            for block in answer.blocks:
+                self._clocks += [clock for clock in block.clock_mhz if clock is not None]
+        return answers
+
+    def _ask(self, world: World, bucket: Bucket, order: Sequence[Who]) -> list[TimedAnswer]:
+        return world.time(
             dtype=bucket.dtype,
             shape=bucket.shape,
-            order=list(order) * self._effort.quads,
+            order=order,
             iterations=self._effort.iterations,
             calls=self._effort.calls,
             warmup=self._effort.warmup,
@@ -207,10 +225,15 @@ class _Measurement:
             fault=self._fault,
             deadline_s=self._effort.deadline_s,
         )
-        for answer in answers:
-            for block in answer.blocks:
-                self._clocks += [clock for clock in block.clock_mhz if clock is not None]
-        return answers
+
+
+def _runs_of_one_world(order: Sequence[Who], worlds: Mapping[Who, World]) -> list[list[Who]]:
+    """The order, cut where the next block belongs to another world; one piece where both are the same."""
+    return [list(group) for _, group in itertools.groupby(order, key=lambda who: id(worlds[who]))]
+
+
+def _joined(first: TimedAnswer, then: TimedAnswer) -> TimedAnswer:
+    return TimedAnswer(blocks=first.blocks + then.blocks)
 
 
 def _fitness(measurement: _Measurement, bucket: Bucket, judged_by: Rule) -> Fitness:
