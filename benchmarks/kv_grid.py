@@ -84,7 +84,7 @@ def main() -> int:
         "--draft", type=Path, help="an EAGLE-3 draft for the SmolLM2 model: adds the draft entries"
     )
     parser.add_argument("--out", required=True, type=Path)
-    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these, in this order")
     parser.add_argument("--lock", type=Path, help="a file to lock while servers run")
     parser.add_argument("--batch", type=int, default=1, help="launches for each time the lock is taken")
     asked = parser.parse_args()
@@ -99,7 +99,9 @@ def main() -> int:
             arguments = {"mem-fraction-static": 0.12, **SPECULATIVE, **extra}
             grid[name] = {"model": SMOL, "draft": asked.draft, "args": arguments}
     failures = 0
-    names = [name for name in grid if not asked.only or name in asked.only]
+    names = asked.only or list(grid)
+    if unknown := set(names) - grid.keys():
+        parser.error(f"no such entry: {', '.join(sorted(unknown))} (of {', '.join(grid)})")
     for first in range(0, len(names), asked.batch):
         with locked(asked.lock):
             for name in names[first : first + asked.batch]:

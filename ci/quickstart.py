@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,10 +111,14 @@ def content_key(*parts: str | bytes) -> str:
     return digest.hexdigest()[:12]
 
 
-def truncated_files(venv: Path) -> Iterator[str]:
-    """Distributions of a venv with a file missing or of another size than their RECORD says."""
+def odd_files(venv: Path) -> dict[str, tuple[str, int | None]]:
+    """Files of a venv that are missing or not of the size that their package's RECORD says.
+
+    Path below site-packages -> (distribution, size or None). Some wheels are published with a wrong RECORD.
+    """
+    odd: dict[str, tuple[str, int | None]] = {}
     for record in venv.glob("lib/python*/site-packages/*.dist-info/RECORD"):
-        site = record.parent.parent
+        site, distribution = record.parent.parent, record.parent.name.removesuffix(".dist-info")
         for line in record.read_text(encoding="utf-8").splitlines():
             name, _, size = line.rpartition(",")
             path = name.rpartition(",")[0].strip('"')
@@ -122,23 +126,24 @@ def truncated_files(venv: Path) -> Iterator[str]:
             if not size.isdigit() or path.startswith("../") or path.endswith(".pyc"):
                 continue
             try:
-                whole = os.stat(site / path).st_size == int(size)  # noqa: PTH116 - 60,000 files, Path is slower
+                actual: int | None = os.stat(site / path).st_size  # noqa: PTH116 - 60,000 files, Path is slower
             except FileNotFoundError:
-                whole = False
-            if not whole:
-                yield record.parent.name.removesuffix(".dist-info")
-                break
+                actual = None
+            if actual != int(size):
+                odd[path] = (distribution, actual)
+    return odd
 
 
 def ensure_venv(venv: Path, key: str, what: str, install: Callable[[str], None]) -> None:
     """A venv whose mark holds ``key`` is whole; else ``install(python)`` finishes it, and the mark comes last."""
     mark, python = venv / "sglgate.json", venv / "bin" / "python"
     try:
-        marked = json.loads(mark.read_text(encoding="utf-8"))["key"] == key and python.exists()
+        marked = json.loads(mark.read_text(encoding="utf-8"))
+        known = {path: tuple(entry) for path, entry in marked["odd"].items()} if marked["key"] == key else None
     except (OSError, ValueError, KeyError):
-        marked = False
-    if marked:
-        broken = list(truncated_files(venv))
+        known = None
+    if known is not None and python.exists():
+        broken = sorted({entry[0] for path, entry in odd_files(venv).items() if known.get(path) != entry})
         if not broken:
             say(f"{what}: whole")
             return
@@ -152,7 +157,7 @@ def ensure_venv(venv: Path, key: str, what: str, install: Callable[[str], None])
         shutil.rmtree(venv, ignore_errors=True)
         run_logged([sys.executable, "-m", "venv", str(venv)], cache() / "logs" / "venv.log", f"{what}: environment")
     install(str(python))
-    mark.write_text(json.dumps({"key": key}), encoding="utf-8")
+    mark.write_text(json.dumps({"key": key, "odd": odd_files(venv)}), encoding="utf-8")
 
 
 def ensure_suite() -> Path:

@@ -77,12 +77,26 @@ def test_a_truncated_file_is_found_and_its_package_installed_anew(
     quickstart.ensure_venv(tmp_path / "v", "key", "test", installs.append)
     site = make_distribution(tmp_path / "v")
     (site / "thing.py").write_bytes(b"x")
-    assert list(quickstart.truncated_files(tmp_path / "v")) == ["thing-1.0"]
+    assert quickstart.odd_files(tmp_path / "v") == {"thing.py": ("thing-1.0", 1)}
 
     quickstart.ensure_venv(tmp_path / "v", "key", "test", installs.append)
 
     assert len(installs) == 2
     assert not (site / "thing-1.0.dist-info").exists(), "pip would take the package for installed"
+
+
+def test_a_wheel_with_a_wrong_record_is_installed_once(
+    quickstart: ModuleType, installs: list[str], tmp_path: Path
+) -> None:
+    def install(python: str) -> None:
+        installs.append(python)
+        site = make_distribution(tmp_path / "v")
+        (site / "thing.py").write_bytes(b"not as recorded")
+
+    for _ in range(2):
+        quickstart.ensure_venv(tmp_path / "v", "key", "test", install)
+
+    assert len(installs) == 1
 
 
 def test_too_little_disk_is_told_beforehand(

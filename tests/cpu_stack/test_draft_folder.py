@@ -18,7 +18,7 @@ def test_the_provenance_names_seeds_data_and_what_was_reached():
     provenance = json.loads((DRAFT_FOLDER / "provenance.json").read_text())
     assert provenance["recipe_version"] == RECIPE.version
     assert len(provenance["data_sha256"]) == 64
-    assert {"data_seed", "training_seed", "data_tokens", "epochs"} <= provenance.keys()
+    assert {"data_seed", "training_seed", "data_tokens", "stages"} <= provenance.keys()
     by_position = provenance["dev_acceptance_by_position"]
     assert by_position == sorted(by_position, reverse=True)
     assert provenance["dev_mean_acceptance_length"] == 1 + sum(by_position)

@@ -178,6 +178,12 @@ def _shadow(package: str) -> Callable[[Path], dict[str, str]]:
     return prepare
 
 
+def _stock_kernel_package(folder: Path) -> dict[str, str]:
+    """The CPU engine with the wheel's own ``sgl_kernel``: the stack's stand-in is armed before this is read."""
+    (folder / "sitecustomize.py").write_text('import os\n\nos.environ["SGLANG_USE_CPU_ENGINE"] = "1"\n')
+    return {"PYTHONPATH": str(folder)}
+
+
 def _draft(folder: Path, models: Path, **changes: object) -> Path:
     target = folder / "draft"
     shutil.copytree(models / TINY, target)
@@ -207,7 +213,8 @@ CASES = [
     Case("killed_loading", act=_kill_while_loading),
     Case("stopped_scheduler", environment={"SGLANG_HEALTH_CHECK_TIMEOUT": "8"}, act=_stop_scheduler),
     Case("slow_forward", ["--watchdog-timeout", "1"], act=_long_prompt),
-    Case("no_driver", environment={"SGLANG_USE_CPU_ENGINE": "0"}),
+    Case("without_cpu_engine", environment={"SGLANG_USE_CPU_ENGINE": "0"}),
+    Case("no_driver", environment={"SGLANG_USE_CPU_ENGINE": "0"}, prepare=_stock_kernel_package),
     Case("device_cuda", ["--device", "cuda"]),
     Case("unknown_quantization", edit=_set(quantization_config={"quant_method": "no_such_method"})),
     Case("quantization_argument", ["--quantization", "gptq"], edit=_set(quantization_config={"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True})),

@@ -9,7 +9,7 @@ from sglgate.cli import main
 from sglgate.errors import MisuseError
 from sglgate.kv.agree import launches_agree, shortfall
 from sglgate.kv.explain import explain
-from sglgate.kv.observed import read_log
+from sglgate.kv.observed import read_log, stated_minimum
 from sglgate.kv.predict import predict
 from sglgate.kv.question import Verdict, ask
 
@@ -242,3 +242,18 @@ def test_free_memory_that_grew_is_misuse_on_a_gpu_and_drift_on_a_cpu():
     assert predict(ask({**asked, "device": "cpu"})).verdict is Verdict.FITS
     with pytest.raises(MisuseError, match="avail_gib"):
         predict(ask(asked))
+
+
+def test_the_minimum_that_sglang_names_is_believed_over_the_rounded_lines(tmp_path):
+    log = tmp_path / "below.log"
+    log.write_text(
+        start(pre=14.47, weights=0.28, fraction=0.0005, tokens=0).split("KV Cache")[0].rsplit("\n", 1)[0]
+        + "\nValueError: Loaded weights leave no GPU memory for the KV cache under "
+        "--mem-fraction-static=0.0005. Raise --mem-fraction-static above 0.040 (minimum viable = 1 - "
+        "available/pre = 0.0399).\n"
+    )
+    plain = explain(read_log(log), CONFIG)
+    told = explain(read_log(log), CONFIG, stated_minimum=stated_minimum(log))
+    assert "must exceed 0.020" in plain.headline
+    assert "must exceed 0.040" in told.headline
+    assert not told.pool_found

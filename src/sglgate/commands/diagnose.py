@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         answer = diagnose_file(name, context)
         healthy = healthy and answer.healthy
         if args.json:
-            print(json.dumps(answer.to_json(), ensure_ascii=False), flush=True)
+            print(json.dumps(answer.to_json(), ensure_ascii=False, allow_nan=False), flush=True)
         else:
             _print_text(answer)
     return int(ExitCode.GREEN if healthy else ExitCode.RED)

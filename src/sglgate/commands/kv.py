@@ -166,9 +166,10 @@ def _question(args: argparse.Namespace) -> Any:
 
 def _explain(args: argparse.Namespace) -> int:
     from sglgate.kv import render
+    from sglgate.kv.checks import exact_readings
     from sglgate.kv.explain import explain
     from sglgate.kv.geometry import load_config
-    from sglgate.kv.observed import find_config, observe, read_log
+    from sglgate.kv.observed import find_config, observe, read_log, stated_minimum
 
     record = read_log(args.log)
     found = explain(
@@ -180,6 +181,8 @@ def _explain(args: argparse.Namespace) -> int:
         gpu_total_mib=args.gpu_total_mib,
         request_tokens=args.request_tokens,
         against=None if args.against is None else read_log(args.against),
+        readings=exact_readings(args.log),
+        stated_minimum=stated_minimum(args.log),
     )
     if args.json:
         print(json.dumps(found.to_json(), indent=1))

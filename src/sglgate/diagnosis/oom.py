@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _UNIT: Final = {"KiB": 1 / 2**20, "MiB": 1 / 2**10, "GiB": 1.0, "MB": 1 / 2**10, "GB": 1.0}
-_SIZE: Final = r"([\d.]+) (KiB|MiB|GiB)"
+_SIZE: Final = r"(\d{1,9}(?:\.\d{1,9})?) (KiB|MiB|GiB)"
 _TRIED: Final = re.compile(r"Tried to allocate " + _SIZE)
 _FREE: Final = re.compile(r"of which " + _SIZE + r" is free")
 _OLD_FREE: Final = re.compile(r"; " + _SIZE + r" free;")

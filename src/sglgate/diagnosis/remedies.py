@@ -88,7 +88,7 @@ def _kv_budget(
         (record.server_args or {}).get("mem_fraction_static")
     )
     printed = _fraction(facts.get("minimum_fraction"))
-    pre, available = _pre_and_available(record, verdict.hit.rank if verdict.hit else "")
+    pre, available = _pre_and_available(record)
     if current is not None:
         figures["mem_fraction_static"] = current
     if pre is not None and available is not None:
@@ -136,7 +136,7 @@ def _without_raise(change: str) -> str:
     return change.removeprefix("raise --mem-fraction-static, ")
 
 
-def _pre_and_available(record: StartupRecord, rank: str) -> tuple[float | None, float | None]:
+def _pre_and_available(record: StartupRecord) -> tuple[float | None, float | None]:
     """Free memory before and after the weights: SGLang takes the minimum over ranks of each."""
     loads = [r.weights for r in record.ranks.values() if r.weights and r.weights[0].begin_avail_gib]
     if not loads:
@@ -163,9 +163,10 @@ def _cell_bytes(
 
 def _fraction(value: Any) -> float | None:
     try:
-        return float(value) if value is not None else None
+        number = float(value)
     except (TypeError, ValueError):
         return None
+    return number if math.isfinite(number) else None
 
 
 def _oom_figures(text: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from sglgate.diagnosis.decide import Verdict
@@ -55,12 +56,9 @@ def facts(verdict: Verdict, incident: Incident, record: StartupRecord, launches:
 
 
 def _number_or_text(value: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return redact(value)
+    if re.fullmatch(r"-?\d{1,18}", value):
+        return int(value)
+    return float(value) if re.fullmatch(r"-?\d{1,18}\.\d{1,18}", value) else redact(value)
 
 
 def evidence(verdict: Verdict, incident: Incident, record: StartupRecord) -> tuple[EvidenceLine, ...]:

@@ -62,6 +62,8 @@ def explain(
     gpu_total_mib: float | None = None,
     request_tokens: int = 4096,
     against: StartupRecord | None = None,
+    readings: tuple[float, float] | None = None,
+    stated_minimum: float | None = None,
 ) -> Explanation:
     """Explain one start.
 
@@ -74,6 +76,8 @@ def explain(
         gpu_total_mib: the card, to account for what was taken before the first reading.
         request_tokens: length of the request in "the smallest fraction that holds one".
         against: another start to compare with.
+        readings: GiB before and after the weights, unrounded (:func:`sglgate.kv.checks.exact_readings`).
+        stated_minimum: what SGLang itself named (:func:`sglgate.kv.observed.stated_minimum`).
 
     Raises:
         MisuseError: the log shows no memory readings.
@@ -83,6 +87,7 @@ def explain(
     question = sizing_question(observed, group, config or {"architectures": ["Unknown"]}, version).model_copy(
         update={"request_tokens": request_tokens, "gpu_total_mib": gpu_total_mib}
     )
+    question = _with_better_figures(question, readings, stated_minimum)
     fraction = believed_fraction if believed_fraction is not None else observed.fraction
     question = question.model_copy(update={"mem_fraction_static": fraction})
     total_gib = None if gpu_total_mib is None else gpu_total_mib / 1024
@@ -102,14 +107,14 @@ def explain(
         holds: tuple[float | None, float | None] = (None, None)
     else:
         prediction = predict(question)
-        checks = predict_from_record(record, config, draft_config, version, believed_fraction)
+        checks = predict_from_record(record, config, draft_config, version, believed_fraction, readings)
         holds = _holds(question, request_tokens)
     implied = _implied(observed, group, question, config)
     if implied is not None:
         prediction = prediction.model_copy(update={"implied_fraction": round(implied.nominal, 4)})
     contradictions = _contradictions(observed, group, fraction, implied, checks)
     return Explanation(
-        headline=_headline(observed, group, fraction, implied, holds, request_tokens, contradictions),
+        headline=_headline(observed, group, question, implied, holds, contradictions),
         prediction=prediction,
         implied=implied,
         fraction=fraction,
@@ -119,6 +124,18 @@ def explain(
         changes=changes(observed, observe(against)) if against is not None else (),
         pool_found=pool_of(group, "target") is not None,
     )
+
+
+def _with_better_figures(
+    question: Question, readings: tuple[float, float] | None, stated_minimum: float | None
+) -> Question:
+    if readings is not None:
+        return question.model_copy(
+            update={"pre_gib": readings[0], "avail_gib": readings[1], "rounding_gib": 0.0}
+        )
+    if stated_minimum is not None and question.pre_gib is not None:
+        return question.model_copy(update={"avail_gib": question.pre_gib * (1 - stated_minimum)})
+    return question
 
 
 def _holds(question: Question, request_tokens: int) -> tuple[float | None, float | None]:
@@ -207,15 +224,13 @@ def _contradictions(
 def _headline(
     observed: Observed,
     group: tuple[RankReadings, ...],
-    fraction: float | None,
+    question: Question,
     implied: Interval | None,
     holds: tuple[float | None, float | None],
-    request_tokens: int,
     contradictions: tuple[str, ...],
 ) -> str:
-    pre = min((rank.pre_gib for rank in group if rank.pre_gib is not None), default=None)
-    avail = min((rank.avail_gib for rank in group if rank.avail_gib is not None), default=None)
-    smallest = f"the smallest fraction that holds one {request_tokens}-token request is " + (
+    pre, avail, fraction = question.pre_gib, question.avail_gib, question.mem_fraction_static
+    smallest = f"the smallest fraction that holds one {question.request_tokens}-token request is " + (
         "not known"
         if holds[0] is None
         else f"{holds[0]:.3f}" + ("" if holds[1] is None else f" ({holds[1]:.3f} to be sure)")

@@ -3,6 +3,7 @@ question they answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +106,18 @@ class Observed:
         for rank in self.ranks:
             split.setdefault(rank.rank.split(" ")[0] if rank.rank.startswith("DP") else "", []).append(rank)
         return {name: tuple(ranks) for name, ranks in split.items()}
+
+
+_STATED = re.compile(r"minimum viable = 1 - available/pre = (?P<fraction>[\d.]+)")
+
+
+def stated_minimum(log: Path) -> float | None:
+    """The fraction that SGLang (0.5.14 on) names when it leaves no pool: its own ``1 - avail / pre``, four
+    decimals."""
+    with log.open(encoding="utf-8", errors="replace") as stream:
+        found = (match for line in stream if (match := _STATED.search(line)) is not None)
+        match = next(found, None)
+    return None if match is None else float(match["fraction"])
 
 
 def read_log(path: Path) -> StartupRecord:

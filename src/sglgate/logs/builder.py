@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar
 
-from sglgate.logs.formats import Kind
+from sglgate.logs.formats import DECODE, Kind
 from sglgate.logs.record import (
     AllReduceLine,
     Event,
@@ -39,9 +38,7 @@ _MARKS: Final = {
     Kind.READY: "ready",
 }
 
-_RATES: Final = re.compile(rb"gen throughput \(token/s\): (\d+\.\d+|nan|inf)")
-# Not "block accept len", which some speculative modes print behind it.
-_ACCEPTED: Final = re.compile(rb", accept len: (\d+\.\d+)")
+_RATE: Final = b"gen throughput (token/s): "
 
 T = TypeVar("T")
 
@@ -88,23 +85,23 @@ class RecordBuilder:
             handler(event, rank)
 
     def add_batches(self, block: bytes, first_line: int) -> None:
-        """Count the batch lines of a block, all at once, for there are millions of them."""
+        """Count the batch lines of a block; of its decode lines the last is read, for there are millions."""
         if (last := block.rfind(b" batch, #")) < 0:
             return
-        self.record.last_batch_line = first_line + block.count(b"\n", 0, last)
         batches = self.record.batches
+        self.record.last_batch_line = first_line + block.count(b"\n", 0, last)
         batches.prefill += block.count(b"Prefill batch, #")
-        rates = [float(rate) for rate in _RATES.findall(block)]
-        lengths = [float(length) for length in _ACCEPTED.findall(block)] if b", accept len: " in block else []
-        batches.decode += len(rates)
-        batches.unparsed += block.count(b"Decode batch, #") - len(rates)
-        if rates:
-            batches.last_gen_tok_per_s = rates[-1]
-            batches.max_gen_tok_per_s = max([*rates, batches.max_gen_tok_per_s or 0.0])
-        if lengths:
-            batches.last_accept_len = lengths[-1]
-            batches.accept_len_sum += sum(lengths)
-            batches.accept_len_count += len(lengths)
+        with_rate = block.count(_RATE)
+        batches.unparsed += max(0, block.count(b"Decode batch, #") - with_rate)
+        if with_rate == 0:
+            return
+        start = block.rfind(b"Decode batch, #", 0, block.rfind(_RATE))
+        line = block[start : block.find(b"\n", start) if block.find(b"\n", start) > 0 else len(block)]
+        if match := DECODE.match(line):
+            accept_len = match["accept_len"]
+            self._count_decode(float(match["tok_per_s"]), float(accept_len) if accept_len else None)
+            with_rate -= 1
+        batches.decode += with_rate
 
     def _rank(self, name: str) -> RankRecord:
         ranks = self.record.ranks

@@ -79,7 +79,7 @@ def _format(
     return Format(kind, cores, tuple((v, re.compile(p)) for v, p in alternatives), strict)
 
 
-_N = r"(?:-?\d+(?:\.\d+)?|nan|inf)"
+_N = r"-?\d+(?:\.\d+)?"
 _AVAIL = rf"avail mem=(?P<avail_gib>{_N}) GB"
 _USAGE = rf"mem usage=(?P<usage_gib>{_N}) GB"
 _ELAPSED = rf"elapsed=(?P<elapsed_s>{_N}) s"
@@ -322,7 +322,7 @@ DECODE_CORE: Final = "Decode batch"
 PREFILL_CORE: Final = "Prefill batch"
 DECODE: Final = re.compile(
     rb"Decode batch(?: \[\d+\])?[,.] #running-req: (?P<running>\d+), [^\n]*?"
-    rb"(?:accept len: (?P<accept_len>[\d.]+), [^\n]*?)?gen throughput \(token/s\): (?P<tok_per_s>[\d.]+|nan|inf)"
+    rb"(?:accept len: (?P<accept_len>\d+(?:\.\d+)?), [^\n]*?)?gen throughput \(token/s\): (?P<tok_per_s>\d+(?:\.\d+)?)(?![\d.])"
 )
 PREFILL: Final = re.compile(
     rb"Prefill batch(?: \[\d+\])?[,.] #new-seq: (?P<new_seq>\d+), #new-token: (?P<new_tokens>\d+), "

@@ -175,7 +175,11 @@ class UnknownFormat:
 
 @dataclass(slots=True)
 class BatchStats:
-    """Batch lines, counted; throughput as the server prints it (tokens/s over the last interval)."""
+    """Batch lines, counted; throughput as the server prints it (tokens/s over the last interval).
+
+    A reader with ``batch_events=False`` counts every line, but reads the figures of one decode line a block
+    (about a mebibyte): maximum and mean are then of that sample.
+    """
 
     prefill: int = 0
     decode: int = 0

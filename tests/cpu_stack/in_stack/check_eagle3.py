@@ -13,7 +13,8 @@ from fixtures.models.eagle3.draft import Batch, Draft, foretell
 from fixtures.models.eagle3.generate import Sequence, sample
 from fixtures.models.eagle3.prompts import KINDS, prompts
 from fixtures.models.eagle3.target import Geometry, Target
-from fixtures.models.eagle3.train import most_used_tokens
+from fixtures.models.eagle3.train import DevText, acceptance, most_used_tokens
+from tests.cpu_stack.in_stack import raises
 
 VOCAB, HIDDEN = 64, 48
 
@@ -149,6 +150,26 @@ class TrainingSteps(unittest.TestCase):
                 for j, expected in enumerate(self.one_at_a_time(start, 4)):
                     torch.testing.assert_close(steps[j][0, start + j], expected, rtol=1e-4, atol=1e-4)
 
+    def test_acceptance_counts_runs_of_the_targets_own_tokens(self):
+        # Two draft tokens only, so that hits and misses both occur at every step.
+        self.draft.draft_tokens = torch.tensor([3, 40])
+        self.draft.head = self.draft.embedding[self.draft.draft_tokens]
+        with torch.inference_mode():
+            for position in range(9):
+                foretold = int(self.one_at_a_time(position, 1)[0].argmax())
+                missed = position in (2, 7)
+                self.tokens[position + 2] = self.draft.draft_tokens[1 - foretold if missed else foretold]
+            record = {"captured": self.captured, "tokens": self.tokens, "final": torch.zeros(10, HIDDEN)}
+            text = DevText(record, argmax=self.tokens[1:])
+            runs = []
+            for start in range(7):
+                drafted = [int(self.draft.draft_tokens[x.argmax()]) for x in self.one_at_a_time(start, 3)]
+                wanted = self.tokens[start + 2 : start + 5].tolist()
+                runs.append([drafted[: n + 1] == wanted[: n + 1] for n in range(3)])
+        expected = torch.tensor(runs).float().mean(dim=0).tolist()
+        assert 0 < expected[2] < expected[0] < 1
+        assert acceptance(self.draft, [text]) == expected
+
     def test_padding_changes_nothing(self):
         def record(n):
             return {
@@ -175,6 +196,19 @@ class TrainingSteps(unittest.TestCase):
             self.draft.save(Path(folder))
             saved = load_file(Path(folder) / "model.safetensors")["d2t"]
         assert (saved + torch.arange(saved.numel())).tolist() == self.draft.draft_tokens.tolist()
+
+    def test_a_saved_draft_is_taken_up_again_but_not_with_other_tokens(self):
+        def fresh(tokens):
+            return Draft(self.draft.geometry, self.draft.embedding, torch.ones(HIDDEN), tokens, max_tokens=32)
+
+        again, other = fresh(self.draft.draft_tokens), fresh(torch.arange(1, VOCAB, 2))
+        with tempfile.TemporaryDirectory() as folder:
+            self.draft.save(Path(folder))
+            again.load(Path(folder))
+            with raises(ValueError, "another draft vocabulary"):
+                other.load(Path(folder))
+        for one, saved in zip(again.parameters(), self.draft.parameters(), strict=True):
+            assert torch.equal(one, saved.bfloat16().float())
 
     def test_no_step_sees_the_future(self):
         record = {"captured": self.captured, "tokens": self.tokens, "final": torch.zeros(10, HIDDEN)}

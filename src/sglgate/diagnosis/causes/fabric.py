@@ -16,9 +16,10 @@ CAUSES: Final = (
         "start with NCCL_DEBUG=INFO and read the first WARN; look at every rank, for the first one to fail names the cause",
         "do not tune the rank that reports it: it is often the victim of another rank",
         (
-            sig("nccl_error.socket", "no socket interface found", "No socket interface found", "No IP interface found"),
+            sig("nccl_error.socket", "no socket interface found", "No socket interface found", "No IP interface found", confidence="likely"),
             sig("nccl_error.ib", "ibv_", "Got completion from peer", "IB device", pattern=r"(?:ibv_\w+ failed|Call to ibv_\w+|Got completion from peer .* with status|no IB device)", confidence="likely", grade=Grade.WEAK),
-            sig("nccl_error.error", "ncclUnhandledCudaError", "ncclInternalError", "ncclSystemError", "ncclInvalidUsage", "ncclInvalidArgument", "NCCL error", "NCCL Error", "nccl error", "DistBackendError", "unhandled system error", "unhandled cuda error", "NCCL WARN", pattern=r"(?i)nccl|DistBackendError|unhandled", unless=r"ncclRemoteError|remote process exited|TCPStore|peer access|Missing \"iommu|Watchdog caught collective|Failed to open lib|NET/Plugin|cannot open shared object", grade=Grade.WEAK, confidence="likely"),
+            sig("nccl_error.error", "ncclUnhandledCudaError", "ncclInternalError", "ncclSystemError", "ncclInvalidUsage", "ncclInvalidArgument", "NCCL error", "NCCL Error", "nccl error", "DistBackendError", "unhandled system error", "unhandled cuda error", pattern=r"(?i)nccl|DistBackendError|unhandled", unless=r"ncclRemoteError|remote process exited|TCPStore|peer access|Missing \"iommu|Watchdog caught collective|Failed to open lib|NET/Plugin|cannot open shared object", grade=Grade.WEAK, confidence="likely"),
+            sig("nccl_error.warn", "NCCL WARN", grade=Grade.HINT),
             sig("nccl_error.remote", "ncclRemoteError", "remote process exited", grade=Grade.CASCADE, confidence="likely"),
             sig("nccl_error.store", "TCPStore", pattern=r"(?i)TCPStore.*(?:timeout|timed out|connection|broken|closed|failed|recvValue|sendBytes)|recvValue failed|Failed to recv|wait timeout", grade=Grade.CASCADE, confidence="likely"),
             sig("nccl_error.gloo", "gloo", pattern=r"(?i)gloo.*(?:connection closed by peer|connection reset|timed out|connect)", grade=Grade.CASCADE, confidence="likely"),

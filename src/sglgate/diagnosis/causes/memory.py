@@ -48,7 +48,7 @@ CAUSES: Final = (
             sig(
                 "kv_budget_exhausted.weights_leave_none",
                 "Loaded weights leave no GPU memory for the KV cache",
-                pattern=r"leave no GPU memory(?:.*?--mem-fraction-static=(?P<mem_fraction_static>[\d.]+|None).*?above (?P<advised_fraction>[\d.]+) .*?= (?P<minimum_fraction>\d+\.\d+))?",
+                pattern=r"leave no GPU memory(?:.*?--mem-fraction-static=(?P<mem_fraction_static>\d+(?:\.\d+)?|None).*?above (?P<advised_fraction>\d+(?:\.\d+)?) .*?= (?P<minimum_fraction>\d+\.\d+))?",
             ),
             sig("kv_budget_exhausted.swa", "cannot hold even one request"),
             sig("kv_budget_exhausted.mamba", "Not enough GPU memory for hybrid", "Not enough memory for the mamba"),
@@ -101,7 +101,7 @@ CAUSES: Final = (
             sig(
                 "gpu_memory_held.unbalanced",
                 "The memory capacity is unbalanced",
-                pattern=r"unbalanced(?:.*?_memory=(?P<min_free_gib>[\d.]+), local_gpu_memory=(?P<local_free_gib>[\d.]+))?",
+                pattern=r"unbalanced(?:.*?_memory=(?P<min_free_gib>\d+(?:\.\d+)?), local_gpu_memory=(?P<local_free_gib>\d+(?:\.\d+)?))?",
                 raised=True,
                 confidence="likely",
             ),
