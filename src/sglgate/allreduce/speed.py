@@ -57,7 +57,7 @@ class Effort:
     warmup: int = 3
     quads: int = 4
     mode: Literal["eager", "graph"] = "eager"
-    deadline_s: float = 120
+    deadline_s: float = 300
 
 
 @dataclass(frozen=True)
