@@ -1,5 +1,4 @@
-"""Acceptance length of the committed draft on prompts that its training never saw, on a running EAGLE-3
-server.
+"""Acceptance length of the draft on prompts that its training never saw, on a running EAGLE-3 server.
 
     python benchmarks/eagle3_acceptance.py http://127.0.0.1:30000 --prompts 35
 

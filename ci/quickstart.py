@@ -11,6 +11,7 @@ A second call checks all of it by size and hash, repairs what is half done, and 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -178,7 +179,8 @@ def ensure_suite() -> Path:
 def stack_folder() -> Path:
     """Where the CPU stack of this checkout's constraints and CPU package lives."""
     package = sorted(p for p in (ROOT / "fixtures" / "cpu_stack").rglob("*") if p.suffix in {".py", ".toml", ".pth"})
-    key = content_key(CONSTRAINTS.read_bytes(), platform.python_version(), *(p.read_bytes() for p in package))
+    names = " ".join((*STACK_PACKAGES, MODEL_PACKAGE))
+    key = content_key(CONSTRAINTS.read_bytes(), platform.python_version(), names, *(p.read_bytes() for p in package))
     return cache() / "stacks" / f"cpu-{key}"
 
 
@@ -201,6 +203,11 @@ def ensure_stack() -> Path:
     else:
         raise SetupError(f"{link} is a folder that quickstart did not make: move it away, or name it with --stack")
     return link / "bin" / "python"
+
+
+def interpreter(path: Path) -> Path:
+    """The Python that ``--stack`` names, itself or by its environment's folder."""
+    return path / "bin" / "python" if path.is_dir() else path
 
 
 def ensure_models(python: Path) -> None:
@@ -248,9 +255,11 @@ def main() -> int:
             minutes = 8 if "stack" in parts else 2
             say(f"to be made: {', '.join(parts)}; up to {size} GB in {cache()}, some {minutes} minutes")
         check_disk(parts)
-        suite = ensure_suite()
-        stack = Path(options.stack) if options.stack else ensure_stack()
-        ensure_models(stack)
+        with (cache() / "quickstart.lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # two at once would install into one environment
+            suite = ensure_suite()
+            stack = interpreter(Path(options.stack)) if options.stack else ensure_stack()
+            ensure_models(stack)
     except SetupError as error:
         print(f"quickstart: {error}", file=sys.stderr)
         return 2

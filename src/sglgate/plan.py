@@ -14,7 +14,7 @@ from sglgate.run import read_run
 
 @dataclass(frozen=True)
 class PlannedLaunch:
-    """One launch: of what, at which TP, and its expected time to ready, seconds; None where nothing was ever seen."""
+    """One candidate's launches. ``ready_s`` is the expected time to ready of each, None where none was ever seen."""
 
     candidate: str
     tensor_parallel: int
@@ -22,13 +22,12 @@ class PlannedLaunch:
     ready_s: float | None
     seen: int
     deadline_s: float
+    launches: int
 
 
 def plan_launches(profile: Profile, candidates: Iterable[Candidate], reports: Path) -> list[PlannedLaunch]:
-    """One launch a candidate; its time is the median of those that earlier runs recorded."""
+    """Every candidate's launches; their time is the median of those that earlier runs recorded."""
     seen = past_ready_s(reports)
-    limits = profile.deadlines
-    deadline_s = limits.process_s + limits.weights_s + limits.kv_s + limits.graphs_s + limits.first_token_s
     return [
         PlannedLaunch(
             candidate=c.name,
@@ -36,10 +35,17 @@ def plan_launches(profile: Profile, candidates: Iterable[Candidate], reports: Pa
             expected_failure=c.expect.failure.cause if c.expect.failure else None,
             ready_s=median(seen[c.name]) if c.name in seen else None,
             seen=len(seen.get(c.name, ())),
-            deadline_s=deadline_s,
+            deadline_s=profile.deadlines.ready_s,
+            launches=launches_of(c),
         )
         for c in candidates
     ]
+
+
+def launches_of(candidate: Candidate) -> int:
+    """One for all tests that share it, and those that the declared needs cost beside it."""
+    need = candidate.expect.kv
+    return 1 + need.relaunch + 2 * (need.window_margin is not None)
 
 
 def past_ready_s(reports: Path) -> dict[str, list[float]]:

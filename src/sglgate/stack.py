@@ -38,6 +38,12 @@ def cache_folder() -> Path:
     return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sglgate"
 
 
+def inherited_environment() -> dict[str, str]:
+    """What a stack's interpreter gets of this process's environment: all but what leaks one Python into another."""
+    ours = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTEST_CURRENT_TEST"}
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Replace ``path`` in one step, so that a reader or a kill never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,6 +65,8 @@ class Stack:
     packages: Mapping[str, str]
     torch_build: Mapping[str, str]
     libc: str
+    #: Size and time of the file with the argument parser; empty where it cannot be found.
+    parser: str
     digest: str = field(default="", compare=False)
 
     @property
@@ -119,7 +127,7 @@ def read_stack(python: Path) -> Stack:
         raise MisuseError("has no sglang", key="--stack", value=str(python), expected="an environment with sglang")
     identity = {k: data[k] for k in ("python", "libc", "torch_build", "packages")}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
-    return Stack(python, data["python"], data["packages"], data["torch_build"], data["libc"], digest)
+    return Stack(python, data["python"], data["packages"], data["torch_build"], data["libc"], data["parser"], digest)
 
 
 def check_arguments(stack: Stack, candidates: Iterable[Candidate], environment: Mapping[str, str]) -> None:
@@ -131,7 +139,10 @@ def check_arguments(stack: Stack, candidates: Iterable[Candidate], environment: 
         MisuseError: a flag that this SGLang lacks (with the nearest one it has), or a value that it refuses.
     """
     candidates = list(candidates)
-    cache_file = cache_folder() / "arguments" / f"{stack.digest}.json"
+    # An editable sglang changes without a new version: its parser's file is part of what is asked.
+    asked_of = json.dumps([stack.digest, stack.parser, sorted(environment.items())])
+    key = hashlib.sha256(asked_of.encode()).hexdigest()[:16]
+    cache_file = cache_folder() / "arguments" / f"{key}.json"
     try:
         cache = json.loads(cache_file.read_text(encoding="utf-8"))
         flags, errors = set(cache["flags"]), dict(cache["errors"])
@@ -177,7 +188,7 @@ def _run(python: Path, script: str, stdin: str, environment: Mapping[str, str]) 
             capture_output=True,
             text=True,
             timeout=_PROBE_DEADLINE_S,
-            env={**os.environ, **environment},
+            env={**inherited_environment(), **environment},
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

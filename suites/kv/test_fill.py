@@ -13,11 +13,14 @@ def test_filled_without_retraction(candidate: Candidate, server: Server, gate: G
     gate.show_log(server.log)
     need = candidate.expect.kv
     before = server.record.retracted_requests
-    filled = fill_pool(server, need.fill, need.fill_deadline_s)
+    filled = fill_pool(server, need.fill, need.fill_deadline_s, need.answers)
     server.watch.look()
     peak, n = filled.peak_share, filled.requests
     gate.judge("KV pool in use at the peak", peak, need.fill, "at_least", "of its tokens", n=n, detail=filled.detail)
     retracted = server.record.retracted_requests - before
     gate.judge("requests retracted while full", retracted, 0, "equal", "requests", n=n)
-    changed, n = filled.changed, filled.compared
-    gate.judge("answers that changed while full", changed, 0, "equal", "answers", n=n, reason=filled.first_change)
+    gate.judge("requests that filled it still when the answers came", filled.in_flight, 1, "at_least", "requests", n=n)
+    n = filled.compared
+    gate.judge("answers that are wrong", len(filled.wrong), 0, "equal", "answers", n=n, reason="; ".join(filled.wrong))
+    changed = len(filled.changed)
+    gate.judge("answers that changed while full", changed, 0, "equal", "answers", n=n, reason="; ".join(filled.changed))

@@ -7,8 +7,7 @@ import pytest
 from fixtures.gate import Gate
 from sglgate.config import Candidate
 from sglgate.kv.agree import launches_agree
-from sglgate.kv.live import target_pools
-from sglgate.kv.observed import observe
+from sglgate.kv.live import starting_fraction, target_pools
 from sglgate.launch import LaunchError
 from sglgate.launch.pool import ServerPool
 
@@ -37,11 +36,9 @@ def test_fraction_window(candidate: Candidate, pool: ServerPool, gate: Gate) -> 
     margin = candidate.expect.kv.window_margin
     assert margin is not None
     server = pool.get(candidate)
-    ranks = observe(server.record).ranks
-    readings = [(r.avail_gib, r.pre_gib) for r in ranks if r.avail_gib is not None and r.pre_gib]
-    starts = 1 - min(avail for avail, _ in readings) / min(pre for _, pre in readings)
+    starts = starting_fraction(server.record)
 
-    cause = _cause_of_failure(_with_fraction(candidate, "below", starts - margin), pool, gate)
+    cause = _cause_of_failure(_with_fraction(candidate, "below", max(0.0005, starts - margin)), pool, gate)
     reason = f"at {starts - margin:.4f}, {margin:g} below where a pool should start"
     gate.judge("cause of the failure just below the window", cause, "kv_budget_exhausted", "equal", "", reason=reason)
 

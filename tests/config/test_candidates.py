@@ -13,6 +13,7 @@ from sglgate.errors import MisuseError
 PROFILE = Profile.model_validate(
     {"name": "cpu", "reason": "tests", "arguments": {"device": "cpu"}, "environment": {"OMP": "1"}}
 )
+EXPECTED = '[expect.failure]\ncause = "{}"\nreason = "r"\nlink = "l"\n'
 MINIMAL = 'name = "{name}"\nreason = "a test"\nmodel = "m"\n'
 
 
@@ -92,6 +93,8 @@ def test_the_command_line_has_bare_flags_and_no_false_ones(write, tmp_path: Path
         ("[arguments]\nmem_fraction = 0.3\n", "arguments", "write it as 'mem-fraction'"),
         ('[arguments]\n"--page-size" = 1\n', "arguments", "write it as 'page-size'"),
         ("[arguments]\nport = 1\n", "arguments", "belongs to the suite"),
+        (EXPECTED.format("unknown"), "expect.failure.cause", "one of bad_flag"),
+        (EXPECTED.format("runtime_oo"), "expect.failure.cause", "'runtime_oom'?"),
         ("[environment]\nX = 1\n", "environment.X", "valid string"),
         ('extends = "nobody"\n', "extends", "known: a"),
         ('[matrix]\n"page-size" = [1]\n', "matrix.page-size", "arguments.X or environment.X"),

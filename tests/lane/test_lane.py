@@ -148,13 +148,58 @@ def test_a_fault_turns_its_gate_red_and_is_named(lane: Lane, fault: str, gate: s
 
 
 def test_a_rank_without_a_pool_is_missed(lane: Lane) -> None:
-    lane.candidate(tp=2)
+    lane.candidate("one-rank-silent", tp=2)
+
     outcome = lane.run()
-    assert outcome.code == 0, outcome.output
 
-    counts = [e.value for e in outcome.evidence if e.gate == "allocated_on_every_rank"]
+    assert outcome.code == 1, outcome.output
+    assert "ranks with a KV pool = 1 ranks, must be equal 2 ranks" in outcome.red()["allocated_on_every_rank"]
 
-    assert counts == [2]
+
+def test_two_sound_ranks_are_green(lane: Lane) -> None:
+    lane.candidate(tp=2)
+
+    assert lane.run().code == 0
+
+
+def test_an_answer_that_is_wrong_from_the_start_is_red(lane: Lane) -> None:
+    lane.candidate(text='[expect.kv.answers]\n"The capital of France is" = "London"\n')
+
+    assert "' Paris.'" in repr(lane.run().red()["filled_without_retraction"])
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        # Each makes a red or missing gate look harmless to pytest.
+        "def pytest_itemcollected(item):\n    item.add_marker(pytest.mark.xfail)\n",
+        "def pytest_itemcollected(item):\n    item.add_marker(pytest.mark.skip)\n",
+        "def pytest_runtest_protocol(item, nextitem):\n    return True\n",
+        "def pytest_pycollect_makemodule(module_path, parent):\n    pytest.skip('not here', allow_module_level=True)\n",
+    ],
+    ids=["xfail", "skip", "not-run", "module-skip"],
+)
+def test_no_mark_or_plugin_makes_a_red_run_green(
+    lane: Lane, plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "softener.py").write_text("import pytest\n" + plugin)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    lane.candidate("figures-differ")
+
+    outcome = lane.run("-p", "softener")
+
+    assert outcome.code not in (0, 5), outcome.output
+
+
+def test_a_declared_need_without_a_suite_is_refused(lane: Lane) -> None:
+    lane.candidate(text="[expect.eagle3]\nmin_acceptance = 2.0\n")
+    if (ROOT / "suites" / "eagle3").is_dir():
+        pytest.skip("the suite is there")
+
+    outcome = lane.run()
+
+    assert outcome.code == 2
+    assert "expect.eagle3: no suite judges this" in outcome.output
 
 
 def test_a_pool_below_the_declared_need_is_red(lane: Lane) -> None:
@@ -214,6 +259,8 @@ def test_two_runs_at_once_are_refused(lane: Lane) -> None:
 
     assert outcome.code == 3
     assert "run of somebody else" in outcome.output
+    (suite,) = JUnitXml.fromfile(str(next(lane.folder.glob("reports/*/junit.xml"))))
+    assert suite.errors == 1, "a reader of JUnit alone must see it"
 
 
 def test_absent_gpus_are_an_error_that_says_what_is_missing(lane: Lane) -> None:
@@ -224,7 +271,7 @@ def test_absent_gpus_are_an_error_that_says_what_is_missing(lane: Lane) -> None:
     assert outcome.code == 1
     assert "8 GPUs needed" in outcome.output
     assert "skipped" not in outcome.output
-    assert all(e.verdict is Verdict.UNFIT for e in outcome.evidence)
+    assert {e.verdict for e in outcome.evidence} == {Verdict.UNFIT}
     suites = JUnitXml.fromfile(str(outcome.folder / "junit.xml"))
     assert all(case.result for suite in suites for case in suite)
 
@@ -235,6 +282,7 @@ def test_secrets_of_the_server_reach_no_report(lane: Lane) -> None:
     outcome = lane.run()
 
     assert outcome.folder is not None
+    assert "hf_abcdefghijklmnopqrstuvwxyz012345" not in outcome.output
     for path in outcome.folder.rglob("*"):
         if path.is_file() and path.parent.name != "logs":
             text = path.read_text()
@@ -254,20 +302,25 @@ def test_an_interrupted_run_leaves_no_server_and_keeps_its_evidence(lane: Lane, 
         env={**os.environ, "LANE_TEST": mark},
     )
     deadline = time.monotonic() + 60
-    while not (lane.newest() and (lane.newest() / "evidence.jsonl").read_bytes()) and time.monotonic() < deadline:
+    while not any(path.stat().st_size for path in lane.folder.glob("reports/*/evidence.jsonl")):
+        assert time.monotonic() < deadline
         time.sleep(0.02)
     assert len(_marked(mark)) >= 3, "suite, keeper and server"
 
-    process.send_signal(how)
-    process.communicate(timeout=30)
-
     deadline = time.monotonic() + 5
+    process.send_signal(how)
     while _marked(mark) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert _marked(mark) == []
     assert read_evidence(lane.newest())
+    output = process.communicate(timeout=30)[0].decode()
+    run = read_run(lane.newest())
     if how is signal.SIGKILL:
-        assert read_run(lane.newest()).finished is None
+        assert run.finished is None
+    else:
+        assert run.exit_code == 2
+        assert "Traceback" not in output
+        assert "not all was judged" in (lane.newest() / "index.html").read_text()
 
 
 def _marked(mark: str) -> list[int]:

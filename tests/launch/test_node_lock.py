@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -36,6 +37,21 @@ def test_a_second_run_waits_if_asked_and_says_so(tmp_path: Path) -> None:
         assert time.monotonic() - begun >= 0.5
     assert len(told) == 1
     assert "run one" in told[0]
+
+
+def test_who_waits_gets_the_machine_when_it_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    first = NodeLock(path, "run one")
+    first.__enter__()
+    threading.Timer(0.4, first.__exit__, (None, None, None)).start()
+
+    with NodeLock(path, "run two", wait_s=10, tell=lambda _: None) as second:
+        assert "run two" in second.holder()
+
+
+def test_a_lock_that_cannot_be_opened_is_unfit(tmp_path: Path) -> None:
+    with pytest.raises(UnfitError, match="cannot be opened: Is a directory"), NodeLock(tmp_path, "run"):
+        pytest.fail("held")
 
 
 def test_the_lock_of_a_killed_holder_is_free(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ class _Server:
         if self.candidate.fails:
             raise self.candidate.fails
 
-    def stop(self) -> None:
+    def stop(self, grace_s: float | None = None) -> None:
         self.stopped += 1
         if self.candidate.sticks:
             raise LeftoverError("memory is not back", phase="stop")
@@ -41,12 +41,17 @@ def made() -> list[_Server]:
 
 
 @pytest.fixture
-def pool(made: list[_Server], tmp_path: Path) -> ServerPool:
+def notes() -> list[tuple[str, str | None]]:
+    return []
+
+
+@pytest.fixture
+def pool(made: list[_Server], notes: list[tuple[str, str | None]], tmp_path: Path) -> ServerPool:
     def make(candidate: SimpleNamespace, log: Path) -> _Server:
         made.append(_Server(candidate, log))
         return made[-1]
 
-    return ServerPool(make, tmp_path)
+    return ServerPool(make, tmp_path, lambda server, problem: notes.append((server.log.name, problem)))
 
 
 def test_a_candidate_is_launched_once(pool: ServerPool, made: list[_Server]) -> None:
@@ -68,6 +73,41 @@ def test_fresh_launches_again_with_a_log_of_its_own(pool: ServerPool, made: list
     pool.fresh(candidate("one"))
 
     assert [server.log.name for server in made] == ["one.1.log", "one.2.log"]
+
+
+def test_every_launch_is_noted_and_every_failed_one_with_its_problem(
+    pool: ServerPool, notes: list[tuple[str, str | None]]
+) -> None:
+    pool.get(candidate("one"))
+    with pytest.raises(LaunchError):
+        pool.get(candidate("broken", LaunchError("no", phase="weights")))
+
+    assert notes == [("one.1.log", None), ("broken.1.log", "launch failed in phase weights: no")]
+
+
+def test_a_server_that_was_stopped_is_not_buried(pool: ServerPool, made: list[_Server]) -> None:
+    server = pool.get(candidate("one"))
+    pool.stop()
+    made[0].problem = "the server exited with code 0"
+
+    assert pool.bury(server) is None
+
+
+def test_an_interrupted_stop_leaves_the_server_to_the_next(
+    pool: ServerPool, made: list[_Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool.get(candidate("one"))
+
+    def interrupted(_: float | None) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made[0], "stop", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pool.stop()
+    pool.stop()
+
+    assert made[0].stopped == 1
 
 
 def test_a_failed_launch_is_not_retried(pool: ServerPool, made: list[_Server]) -> None:

@@ -109,7 +109,7 @@ def test_stop_kills_an_orphan_in_another_session(make_server: MakeServer) -> Non
 
 
 def test_a_segment_that_the_server_left_is_removed(make_server: MakeServer) -> None:
-    name = f"sglgate-test-{os.getpid()}"
+    name = f"sglang_test_{os.getpid()}"
     server = make_server("leaves-shm", environment={"FAKE_SHM": name})
     server.start()
     assert Path("/dev/shm", name).exists()
@@ -133,6 +133,56 @@ def test_a_server_killed_under_load_is_noticed(make_server: MakeServer) -> None:
 
     assert server.dead() == "the server was killed by signal 9"
     server.stop()
+
+
+def test_a_second_stop_shortens_the_first(make_server: MakeServer) -> None:
+    server = make_server("ignores-sigterm")
+    server.start()
+    kept = server._kept
+    assert kept is not None
+    assert kept._keeper.stdin is not None
+    kept._keeper.stdin.write(b"stop 60\n")
+    kept._keeper.stdin.flush()
+    time.sleep(0.2)
+    begun = time.monotonic()
+
+    server.stop(grace_s=0)
+
+    assert time.monotonic() - begun < 10
+    assert living(server) == []
+
+
+def test_a_stop_without_proof_is_said_again_and_again(make_server: MakeServer) -> None:
+    server = make_server()
+    server.start()
+    kept = server._kept
+    assert kept is not None
+    kept._keeper.kill()
+    kept._keeper.wait()
+
+    assert server.dead() == "the server's keeper was killed"
+    for _ in range(2):
+        with pytest.raises(LeftoverError, match="not proved gone"):
+            server.stop()
+    deadline = time.monotonic() + 5
+    while living(server) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert living(server) == [], "the kernel ends a server whose keeper is killed"
+
+
+def test_somebody_elses_file_in_shared_memory_is_left_alone(make_server: MakeServer) -> None:
+    server = make_server()
+    server.start()
+    file, folder = Path(f"/dev/shm/weights-{os.getpid()}"), Path(f"/dev/shm/sglang_folder_{os.getpid()}")
+    file.write_bytes(b"x")
+    folder.mkdir()
+    try:
+        server.stop()
+        assert file.exists()
+        assert server.swept == []
+    finally:
+        file.unlink()
+        folder.rmdir()
 
 
 def test_a_launch_on_top_of_a_leftover_is_refused(make_server: MakeServer) -> None:

@@ -53,12 +53,14 @@ def run(args: argparse.Namespace) -> int:
     for candidate, item in zip(candidates, launches, strict=True):
         known = f"{item.ready_s:.0f} s (median of {item.seen})" if item.ready_s is not None else "never seen"
         note = f"  must fail: {item.expected_failure}" if item.expected_failure else ""
-        print(f"{item.candidate:<{width}}  tp {item.tensor_parallel}  to ready {known}{note}")
+        count = f"{item.launches} launch{'es' if item.launches > 1 else ''}"
+        print(f"{item.candidate:<{width}}  tp {item.tensor_parallel}, {count}, to ready {known}{note}")
         print(f"{'':<{width}}  {candidate.reason}")
-    expected_s = sum(item.ready_s for item in launches if item.ready_s is not None)
+    expected_s = sum(item.launches * item.ready_s for item in launches if item.ready_s is not None)
     unknown = sum(item.ready_s is None for item in launches)
-    at_most_s = sum(item.deadline_s for item in launches)
+    at_most_s = sum(item.launches * item.deadline_s for item in launches)
     checked_text = f"arguments accepted by SGLang {stack.sglang}" if stack else "arguments NOT checked against a stack"
     seen_text = f"{expected_s / 60:.1f} min as seen before" + (f", {unknown} never seen" if unknown else "")
-    print(f"\n{len(launches)} launches, {seen_text}, at most {at_most_s / 60:.0f} min by deadlines; {checked_text}")
+    total = sum(item.launches for item in launches)
+    print(f"\n{total} launches, {seen_text}, at most {at_most_s / 60:.0f} min by deadlines; {checked_text}")
     return int(ExitCode.GREEN)

@@ -22,11 +22,13 @@ def run(args: argparse.Namespace) -> int:
     from sglgate.errors import ExitCode
     from sglgate.evidence import Verdict
     from sglgate.report import build_board, summary_lines, write_html
+    from sglgate.report.board import run_verdict
     from sglgate.run import read_evidence, read_run
 
     info, evidence = read_run(args.folder), read_evidence(args.folder)
     page = write_html(args.folder)
     board = build_board(evidence)
+    verdict = run_verdict(info, board)
     if args.json:
         cells = [
             {
@@ -39,9 +41,8 @@ def run(args: argparse.Namespace) -> int:
             for candidate in board.candidates
             for (suite, gate), cell in board.cells[candidate].items()
         ]
-        print(json.dumps({"run": info.name, "finished": info.finished, "verdict": board.verdict, "gates": cells}))
+        print(json.dumps({"run": info.name, "finished": info.finished, "verdict": verdict, "gates": cells}))
     else:
         print("\n".join(summary_lines(info, evidence)))
         print(f"report: {page}")
-    green = board.verdict is Verdict.PASS and info.finished is not None and info.exit_code == 0
-    return int(ExitCode.GREEN if green else ExitCode.RED)
+    return int(ExitCode.GREEN if verdict is Verdict.PASS else ExitCode.RED)

@@ -25,6 +25,19 @@ class ExpectedFailure(_Strict):
     reason: str = Field(min_length=1, description="why it cannot work here")
     link: str = Field(min_length=1, description="where that is documented")
 
+    @field_validator("cause")
+    @classmethod
+    def _known(cls, cause: str) -> str:
+        # Deferred: only a candidate that expects a failure needs the table of causes.
+        from sglgate.diagnosis import KNOWN_CAUSES
+
+        # "unknown" would accept every crash that nobody has seen yet.
+        usable = sorted(set(KNOWN_CAUSES) - {"none", "unknown"})
+        if cause not in usable:
+            near = nearest(cause, usable)
+            raise ValueError(f"no such cause; did you mean {near!r}?" if near else f"one of {', '.join(usable)}")
+        return cause
+
 
 class KvNeed(_Strict):
     """What the KV pool must hold."""
@@ -32,6 +45,9 @@ class KvNeed(_Strict):
     min_tokens: int | None = Field(default=None, gt=0, description="tokens on every rank")
     requests: int | None = Field(default=None, gt=0, description="requests that must fit together")
     request_tokens: int | None = Field(default=None, gt=0, description="tokens of each such request")
+    answers: dict[str, str] = Field(
+        default={}, description='prompt = text that its greedy answer must contain, such as "Paris"'
+    )
     fill: float = Field(default=0.9, ge=0, lt=1, description="share of the pool to fill with requests; 0 for none")
     relaunch: bool = Field(default=False, description="launch it twice: both pools must agree")
     window_margin: float | None = Field(

@@ -41,6 +41,11 @@ class Deadlines(_Strict):
     stop_s: float = Field(default=30, gt=0, description="from SIGTERM to SIGKILL")
     memory_back_s: float = Field(default=60, gt=0, description="until a stopped server's GPU memory is free")
 
+    @property
+    def ready_s(self) -> float:
+        """The latest time at which a server can be ready, seconds after its start."""
+        return self.process_s + self.weights_s + self.kv_s + self.graphs_s + self.first_token_s
+
 
 class Profile(_Strict):
     """One lane: the machine, and the arguments and environment that all its servers share."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-import threading
+import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,7 +15,7 @@ from sglgate.kv.live import target_pools
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.server import Server
 
-#: Questions whose greedy answers are short and sure: asked alone, then while the pool is full.
+#: Asked alone, then while the pool is full, where the candidate names no answers of its own.
 WITNESSES: Final = (
     "The capital of France is",
     "Two plus two equals",
@@ -24,20 +25,25 @@ _WITNESS_TOKENS: Final = 8
 #: Several short prompts cost less than one long one: attention grows with the square of the length.
 _MIN_REQUESTS: Final = 8
 _MAX_REQUESTS: Final = 256
-_DECODE_TOKENS: Final = 24
+_DECODE_TOKENS: Final = 48
 _TOKEN_IDS: Final = range(1000, 9000)
 _POLL_S: Final = 0.05
 
 
 @dataclass(frozen=True)
 class Filled:
-    """``peak_share`` of the pool was in use at once, by ``requests`` requests, without the help of a warm cache."""
+    """What happened while ``requests`` requests occupied ``peak_share`` of the pool at once.
+
+    ``wrong`` are answers, given with the pool empty, without the text that they must contain; ``changed`` are those
+    that were others when it was full; ``in_flight`` requests still occupied it when the last of them came.
+    """
 
     peak_share: float
     requests: int
+    in_flight: int
     compared: int
-    changed: int
-    first_change: str
+    wrong: list[str]
+    changed: list[str]
     detail: dict[str, Any] = field(default_factory=dict)
 
 
@@ -62,8 +68,11 @@ def plan_requests(capacity: int, share: float, context: int, slots: int) -> tupl
     return count, length
 
 
-def fill_pool(server: Server, share: float, deadline_s: float) -> Filled:
-    """Send requests of distinct random tokens until ``share`` of the pool is in use, and ask the witnesses then.
+def fill_pool(server: Server, share: float, deadline_s: float, answers: Mapping[str, str]) -> Filled:
+    """Send requests of distinct random tokens until ``share`` of the pool is in use, and ask then.
+
+    ``answers`` maps prompts to what their greedy answers must contain; without any, the witnesses are asked, whose
+    answers need only stay the same.
 
     Raises:
         SglgateError: the pool cannot be filled by requests of this size, or a request failed.
@@ -71,36 +80,37 @@ def fill_pool(server: Server, share: float, deadline_s: float) -> Filled:
     capacity = min(pool.tokens for pool in target_pools(server.record))
     summary = server.record.summaries[0]
     count, length = plan_requests(capacity, share, summary.context_len, summary.max_running_requests)
+    texts = list(answers or WITNESSES)
     server.client.flush_cache()
-    alone = [_ask(server.client, text, deadline_s) for text in WITNESSES]
+    alone = [_ask(server.client, text, deadline_s) for text in texts]
     server.client.flush_cache()
 
-    peak = _Peak(server.client)
     rng = random.Random(20261129)  # noqa: S311 - fixed prompts, not secrets
     prompts = [[rng.choice(_TOKEN_IDS) for _ in range(length)] for _ in range(count)]
-    with ThreadPoolExecutor(count + len(WITNESSES)) as workers:
+    workers = ThreadPoolExecutor(count + len(texts))
+    try:
         loads = [workers.submit(_occupy, server.port, prompt, deadline_s) for prompt in prompts]
-        try:
-            peak.wait_for(int(share * capacity), loads, time.monotonic() + deadline_s)
-            asked = [workers.submit(_ask_alone, server.port, text, deadline_s) for text in WITNESSES]
-            full = [answer.result() for answer in asked]
-            for load in loads:
-                load.result()
-        except ServerError as error:
-            raise SglgateError(f"while the pool was filled: {error}") from error
-        finally:
-            peak.stop()
+        peak = _wait_until_full(server.client, int(share * capacity), loads, time.monotonic() + deadline_s)
+        full = list(workers.map(lambda text: _ask_alone(server.port, text, deadline_s), texts))
+        in_flight = sum(not load.done() for load in loads)
+        for load in loads:
+            load.result()
+    except ServerError as error:
+        raise SglgateError(f"while the pool was filled: {error}") from error
+    finally:
+        # Whoever interrupts does not wait for the answers: the server is about to be stopped.
+        interrupted = isinstance(sys.exc_info()[1], KeyboardInterrupt)
+        workers.shutdown(wait=not interrupted, cancel_futures=True)
     server.client.flush_cache()
-    changes = [
-        f"{text!r}: {a!r} alone, {b!r} when full" for text, a, b in zip(WITNESSES, alone, full, strict=True) if a != b
-    ]
+    pairs = list(zip(texts, alone, full, strict=True))
     return Filled(
-        peak_share=peak.tokens / capacity,
+        peak_share=peak / capacity,
         requests=count,
-        compared=len(WITNESSES),
-        changed=len(changes),
-        first_change=changes[0] if changes else "",
-        detail={"capacity_tokens": capacity, "peak_tokens": peak.tokens, "prompt_tokens": length},
+        in_flight=in_flight,
+        compared=len(texts),
+        wrong=[f"{text!r}: {a!r}" for text, a, _ in pairs if not a.strip() or answers.get(text, "") not in a],
+        changed=[f"{text!r}: {a!r} alone, {b!r} when full" for text, a, b in pairs if a != b],
+        detail={"capacity_tokens": capacity, "peak_tokens": peak, "prompt_tokens": length},
     )
 
 
@@ -122,22 +132,12 @@ def _occupy(port: int, prompt: list[int], deadline_s: float) -> None:
         raise ServerError(f"asked for {_DECODE_TOKENS} tokens, got {produced}")
 
 
-class _Peak:
-    """Polls how many KV slots are in use, and keeps the highest figure."""
-
-    def __init__(self, client: Client) -> None:
-        self.tokens = 0
-        self._client = client
-        self._stop = threading.Event()
-
-    def wait_for(self, tokens: int, loads: list[Future[None]], end: float) -> None:
-        """Return once ``tokens`` are in use, or when the load is over without having reached that."""
-        while self.tokens < tokens and not all(load.done() for load in loads):
-            if time.monotonic() > end:
-                raise ServerError("the requests did not finish within the deadline")
-            self.tokens = max(self.tokens, self._client.used_tokens())
-            self._stop.wait(_POLL_S)
-
-    def stop(self) -> None:
-        """No more polling."""
-        self._stop.set()
+def _wait_until_full(client: Client, tokens: int, loads: list[Future[None]], end: float) -> int:
+    """The most KV slots seen in use, once that is ``tokens``, or when the load is over without having reached it."""
+    peak = 0
+    while peak < tokens and not all(load.done() for load in loads):
+        if time.monotonic() > end:
+            raise ServerError("the requests did not finish within the deadline")
+        peak = max(peak, client.used_tokens())
+        time.sleep(_POLL_S)
+    return peak

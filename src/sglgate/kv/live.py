@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sglgate.errors import SglgateError
+from sglgate.kv.observed import observe
 from sglgate.logs.record import KvPool, StartupRecord
 
 
@@ -89,3 +90,21 @@ def bytes_per_token_range(pool: RankPool, page_size: int) -> tuple[float, float]
         raise KvReadingError(f"rank {pool.rank or 'TP0'} prints no size of its pool")
     rows = pool.tokens + page_size
     return max(0.0, pool.size_gib - 0.01) * 2**30 / rows, (pool.size_gib + 0.01) * 2**30 / rows
+
+
+def starting_fraction(record: StartupRecord) -> float:
+    """The memory fraction above which this start would just have had a pool: 1 - free at sizing / free before weights.
+
+    What was free when the pool was sized is never printed; it is what was left after the pool, plus the pool. The
+    rank with least decides. Source of the formula: docs/kv.md.
+
+    Raises:
+        KvReadingError: a rank does not state the figures.
+    """
+    fractions = []
+    for rank in observe(record).ranks:
+        pool = rank.pool("target")
+        if rank.pre_gib is None or rank.after_target_pool_gib is None or pool is None or pool.size is None:
+            raise KvReadingError(f"rank {rank.rank or 'TP0'} does not state the memory before and after its pool")
+        fractions.append(1 - (rank.after_target_pool_gib + pool.size.nominal) / rank.pre_gib)
+    return max(fractions)

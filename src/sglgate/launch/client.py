@@ -73,7 +73,9 @@ class Client:
         return self._first_of(("/server_info", "/get_server_info"), deadline_s)
 
     def used_tokens(self, deadline_s: float = 20) -> int:
-        """KV slots in use now, prefix cache included; of the fullest DP rank (``/v1/loads``, there since 0.5.9).
+        """KV slots in use now, of the fullest DP rank, without what the prefix cache could give up.
+
+        Source: ``/v1/loads``, there since 0.5.9.
 
         Raises:
             ServerError: this release has no such endpoint, or it does not state the figure.

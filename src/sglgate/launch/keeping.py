@@ -50,12 +50,15 @@ class Kept:
         assert self._keeper.stdout is not None
         os.set_blocking(self._keeper.stdout.fileno(), False)
         end = time.monotonic() + _START_DEADLINE_S
-        while self._started is None:
-            self.listen()
-            if self._failed or self._keeper.poll() is not None or time.monotonic() > end:
-                self._close()
-                raise LaunchError(self._failed or "the keeper did not start it", phase="process", log=log)
-            time.sleep(0.005)
+        try:
+            while self._started is None:
+                self.listen()
+                if self._failed or self.lost or time.monotonic() > end:
+                    raise LaunchError(self._failed or "the keeper did not start it", phase="process", log=log)
+                time.sleep(0.005)
+        except BaseException:
+            self._close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -63,9 +66,16 @@ class Kept:
         assert self._started is not None
         return self._started
 
+    @property
+    def lost(self) -> bool:
+        """Whether the keeper ended without having proved that its command is gone."""
+        return not self.stopped and self._keeper.poll() is not None
+
     def listen(self) -> None:
         """Take in what the keeper has said; never blocks."""
         assert self._keeper.stdout is not None
+        if self._keeper.stdout.closed:
+            return
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._keeper.stdout.fileno(), 4096):
                 self._buffer += data
@@ -87,7 +97,8 @@ class Kept:
         if self.stopped:
             return
         assert self._keeper.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
+        # Closed: an earlier stop had no proof, and there is none now.
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self._keeper.stdin.write(f"stop {grace_s}\n".encode())
             self._keeper.stdin.flush()
         end = time.monotonic() + grace_s + _KILL_DEADLINE_S

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import stat
 import time
 from pathlib import Path
 from typing import Final
@@ -15,6 +17,8 @@ from sglgate.launch.node_lock import default_lock_file
 
 #: Stands in the environment of every process of a launch, whatever its session and parent.
 TAG: Final = "SGLGATE_LAUNCH"
+#: Names that SGLang, torch, NCCL and Python give to segments. Whatever else lies there is somebody's file.
+_SEGMENT: Final = re.compile(r"(sglang_|psm_|sem\.|torch_|nccl-|cuda\.shm)")
 _SHM: Final = Path("/dev/shm")  # noqa: S108 - listed, never written
 
 
@@ -64,7 +68,8 @@ class MemoryLedger:
         names = set()
         for entry in _SHM.iterdir():
             try:
-                if entry.stat().st_uid == os.getuid():
+                info = entry.stat()
+                if info.st_uid == os.getuid() and stat.S_ISREG(info.st_mode) and _SEGMENT.match(entry.name):
                     names.add(entry.name)
             except FileNotFoundError:
                 continue
@@ -91,7 +96,7 @@ class MemoryLedger:
         # belongs to somebody else's program.
         orphans = sorted(self._own_segments() - self._segments - _mapped_segments())
         for name in orphans:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 (_SHM / name).unlink()
         return orphans
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import getpass
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +18,8 @@ _POLL_S = 0.2
 
 def default_lock_file() -> Path:
     """One file a machine, whichever checkout or user runs; ``SGLGATE_LOCK`` names another."""
-    return Path(os.environ.get("SGLGATE_LOCK", Path(tempfile.gettempdir()) / "sglgate-node.lock"))
+    # Not tempfile's folder: that follows TMPDIR, and two jobs with their own would both get the machine.
+    return Path(os.environ.get("SGLGATE_LOCK", "/tmp/sglgate-node.lock"))  # noqa: S108
 
 
 class NodeLock:
@@ -38,12 +37,7 @@ class NodeLock:
         self._fd: int | None = None
 
     def __enter__(self) -> Self:
-        # No truncation: the file may hold the other run's name. World-writable: users of one node share it.
-        mask = os.umask(0)
-        try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        finally:
-            os.umask(mask)
+        fd = self._open()
         end, told = time.monotonic() + self._wait_s, False
         while True:
             try:
@@ -63,7 +57,8 @@ class NodeLock:
                 time.sleep(_POLL_S)
         self._fd = fd
         os.ftruncate(fd, 0)
-        record = {"pid": os.getpid(), "user": getpass.getuser(), "purpose": self._purpose, "since": time.time()}
+        user = os.environ.get("USER") or str(os.getuid())
+        record = {"pid": os.getpid(), "user": user, "purpose": self._purpose, "since": time.time()}
         os.pwrite(fd, json.dumps(record).encode(), 0)
         return self
 
@@ -72,6 +67,20 @@ class NodeLock:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = None
+
+    def _open(self) -> int:
+        # No truncation: the file may hold the other run's name.
+        try:
+            # Without O_CREAT first: where fs.protected_regular is on, that is refused for another user's file.
+            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            mask = os.umask(0)  # world-writable: the users of one machine share it
+            try:
+                return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            finally:
+                os.umask(mask)
+        except OSError as error:
+            raise UnfitError(f"the lock {self._path} cannot be opened: {error.strerror}") from None
 
     def holder(self) -> str:
         """Who holds the lock, in words."""

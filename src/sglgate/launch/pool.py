@@ -17,10 +17,13 @@ class ServerPool:
     Args:
         make: builds the server of a candidate, given its log path.
         logs: folder of the logs, one a launch.
+        note: told of each launch, with the problem if it failed.
     """
 
-    def __init__(self, make: Callable[[Candidate, Path], Server], logs: Path) -> None:
-        self._make, self._logs = make, logs
+    def __init__(
+        self, make: Callable[[Candidate, Path], Server], logs: Path, note: Callable[[Server, str | None], None]
+    ) -> None:
+        self._make, self._logs, self._note = make, logs, note
         self._running: Server | None = None
         self._failed: dict[str, LaunchError] = {}
         self._leftover: LeftoverError | None = None
@@ -50,15 +53,20 @@ class ServerPool:
             server.start()
         except LeftoverError as error:
             self._leftover = error
+            self._note(server, str(error))
             raise
         except LaunchError as error:
             self._failed[candidate.name] = error
+            self._note(server, str(error))
             raise
         self._running = server
+        self._note(server, None)
         return server
 
     def bury(self, server: Server) -> LaunchError | None:
         """If ``server`` has died since it came up: stop what is left, remember why, and say it."""
+        if server is not self._running:
+            return None  # stopped since, with proof
         problem = server.dead()
         if problem is None:
             return None
@@ -67,8 +75,8 @@ class ServerPool:
         self._failed[server.candidate.name] = error
         return error
 
-    def stop(self) -> None:
-        """End the running server, with proof.
+    def stop(self, grace_s: float | None = None) -> None:
+        """End the running server, with proof; ``grace_s`` shortens the profile's time for it to end by itself.
 
         Raises:
             LeftoverError: it, or one before it, could not be proved gone; nothing more is launched in this run.
@@ -76,9 +84,10 @@ class ServerPool:
         if self._leftover is not None:
             raise self._leftover
         if self._running is not None:
-            server, self._running = self._running, None
             try:
-                server.stop()
+                self._running.stop(grace_s)
             except LeftoverError as error:
                 self._leftover = error
                 raise
+            # Only now: an interrupt in the middle must find the server again.
+            self._running = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
+import shlex
 import threading
 import time
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 
 from sglgate.config import Candidate, Profile
 from sglgate.diagnosis import Diagnosis, diagnose_file
+from sglgate.errors import SglgateError
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.errors import LaunchError, LeftoverError
 from sglgate.launch.keeping import Kept
@@ -19,20 +20,18 @@ from sglgate.launch.leftovers import TAG, MemoryLedger, tag, tagged_processes
 from sglgate.launch.ports import free_port
 from sglgate.launch.watch import LogWatch
 from sglgate.logs.record import StartupRecord
-from sglgate.stack import Stack
+from sglgate.redact import redact
+from sglgate.stack import Stack, inherited_environment
 
 _POLL_S: Final = 0.02
 #: After a fatal line, how long the server may still write: the trace that names the cause often comes last.
 _LAST_WORDS_S: Final = 0.5
-#: These would let the suite's own Python leak into the stack's.
-_NOT_INHERITED: Final = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTEST_CURRENT_TEST"}
 
 
 def server_environment(candidate: Candidate) -> dict[str, str]:
     """The whole environment of a candidate's server: the suite's, cleaned, with the candidate's on top."""
-    inherited = {k: v for k, v in os.environ.items() if k not in _NOT_INHERITED}
     # Unbuffered: a line that names the cause must not die in a buffer with its process.
-    return {**inherited, "PYTHONUNBUFFERED": "1", **candidate.environment, TAG: tag()}
+    return {**inherited_environment(), "PYTHONUNBUFFERED": "1", **candidate.environment, TAG: tag()}
 
 
 class Server:
@@ -49,7 +48,8 @@ class Server:
     def __init__(self, candidate: Candidate, profile: Profile, stack: Stack, model: str, log: Path) -> None:
         self.candidate, self.profile, self.stack, self.model, self.log = candidate, profile, stack, model, log
         self.port = free_port()
-        self.client = Client(self.port)
+        api_key = candidate.arguments.get("api-key")
+        self.client = Client(self.port, str(api_key) if api_key is not None else None)
         self.watch = LogWatch(log)
         self.phase_s: dict[str, float] = {}
         self.ready_lag_s: float | None = None
@@ -107,6 +107,8 @@ class Server:
             self.info = self.client.server_info()
         except ServerError as error:
             self._fail(str(error), "first_token")
+        except LaunchError:
+            raise  # whoever raised it has stopped the server, or has proved that it cannot
         except BaseException:
             self.stop(grace_s=0)
             raise
@@ -139,6 +141,8 @@ class Server:
         assert self._kept is not None
         self._kept.listen()
         self.watch.look()
+        if self._kept.lost:
+            return "the server's keeper was killed"
         if self._kept.returncode is not None:
             code = self._kept.returncode
             return f"the server exited with code {code}" if code >= 0 else f"the server was killed by signal {-code}"
@@ -146,6 +150,17 @@ class Server:
             fatal = self.record.fatal[0]
             return f"fatal line {fatal.line}: {fatal.text[:160]}"
         return None
+
+    def describe(self) -> dict[str, Any]:
+        """The launch as ``run.json`` keeps it: phases in seconds, command line, the server's own arguments."""
+        return {
+            "candidate": self.candidate.name,
+            "phase_s": {phase: round(seconds, 3) for phase, seconds in self.phase_s.items()},
+            "ready_lag_s": self.ready_lag_s,
+            # Redacted as one line: in a list an option and its value stand apart.
+            "command": redact(shlex.join(self.argv[1:])),
+            "resolved": self.info,
+        }
 
     def diagnose(self) -> Diagnosis:
         """What the log says of the failure."""
@@ -176,14 +191,16 @@ class _Probe:
 
     def __init__(self, client: Client, deadline_s: float) -> None:
         self.done = threading.Event()
-        self.error: ServerError | None = None
+        self.error: SglgateError | None = ServerError("no answer")
         self._client, self._deadline_s = client, deadline_s
         threading.Thread(target=self._run, daemon=True, name="first-token").start()
 
     def _run(self) -> None:
         try:
-            self._client.generate("Hello", max_new_tokens=1, deadline_s=self._deadline_s)
-        except ServerError as error:
+            answer = self._client.generate("Hello", max_new_tokens=1, deadline_s=self._deadline_s)
+            produced = answer["meta_info"].get("completion_tokens")
+            self.error = None if produced else ServerError(f"an answer of {produced} tokens")
+        except SglgateError as error:
             self.error = error
         finally:
             self.done.set()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sglgate.evidence import Evidence, Verdict
+from sglgate.run import RunInfo
 
 #: The worst of several verdicts is the cell's: a failure is worse than not knowing.
 _SEVERITY = {
@@ -66,6 +67,13 @@ class Board:
         """The run's: the worst cell; None where nothing was judged, which is not green either."""
         cells = [cell.verdict for row in self.cells.values() for cell in row.values()]
         return worst(cells) if cells else None
+
+
+def run_verdict(info: RunInfo, board: Board) -> Verdict | None:
+    """The run's verdict; None where it did not end or judged nothing. An exit code that is not 0 is never green."""
+    if info.finished is None or board.verdict is None:
+        return None
+    return Verdict.FAIL if board.verdict is Verdict.PASS and info.exit_code != 0 else board.verdict
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

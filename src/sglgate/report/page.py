@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sglgate.errors import SglgateError
-from sglgate.report.board import MACHINE, build_board
+from sglgate.report.board import MACHINE, build_board, run_verdict
 from sglgate.run import read_evidence, read_run
 from sglgate.stack import HEADLINE_PACKAGES, write_atomically
 
@@ -48,7 +48,7 @@ def render(folder: Path) -> str:
         info=info,
         board=board,
         machine=MACHINE,
-        verdict=board.verdict if info.finished else None,
+        verdict=run_verdict(info, board),
         headline=_headline(info.stack),
         tails={log: _tail(folder / log) for _, _, cell in board.reds() for log in cell.telling.logs},
         evidence_count=len(evidence),

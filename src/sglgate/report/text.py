@@ -37,6 +37,8 @@ def summary_lines(info: RunInfo, evidence: Sequence[Evidence]) -> list[str]:
     reds = board.reds()
     total = sum(len(row) for row in board.cells.values())
     lines += ["", f"{total - len(reds)} of {total} gates green" if total else "nothing was judged: not green"]
+    if info.finished and total and not reds and info.exit_code != 0:
+        lines.append(f"ended with exit code {info.exit_code}: not all was judged, not green")
     return lines
 
 

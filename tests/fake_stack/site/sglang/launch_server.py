@@ -1,7 +1,7 @@
 """A server that looks like SGLang from outside. ``FAKE`` lists its faults, separated by commas:
 
-rank-differs, no-kv-line, strange-kv-line, wrong-size, figures-differ, health-only, dies-in-weights, hangs-in-weights,
-oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start
+rank-differs, one-rank-silent, no-kv-line, strange-kv-line, wrong-size, figures-differ, health-only, dies-in-weights,
+hangs-in-weights, oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start
 """
 
 import argparse
@@ -44,7 +44,7 @@ def start(args):
             "Scheduler hit an exception: Traceback (most recent call last):\n"
             '  File "model_runner.py", line 1, in load_model\n'
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
-            "94.97 GiB of which 1.00 GiB is free.",
+            "20.50 GiB of which 1.00 GiB is free.",
             name(args.tp_size - 1),
         )
         log("Received sigquit from a child process. It usually means the child failed.")
@@ -65,7 +65,7 @@ def start(args):
         half = (tokens + args.page_size) * row / 2 / GIB * (2 if "wrong-size" in FAULTS else 1)
         if "strange-kv-line" in FAULTS:
             log(f"KV Cache is allocated: {tokens} slots", name(r))
-        elif "no-kv-line" not in FAULTS:
+        elif "no-kv-line" not in FAULTS and not ("one-rank-silent" in FAULTS and r):
             log(
                 f"KV Cache is allocated. dtype: torch.bfloat16, #tokens: {tokens}, K size: {half:.2f} GB, "
                 f"V size: {half:.2f} GB",
