@@ -61,6 +61,7 @@ class AllreducePath(_Strict):
 
     path: str = Field(description="nccl, custom_v1, custom_v2, pcie_ipc, gloo, shm, ...")
     margin: float = Field(default=0.03, gt=0, lt=1, description="what still counts as no slower")
+    also_ranks: list[int] = Field(default=[], description="further world sizes to try, outside a server")
 
 
 class Eagle3Need(_Strict):

@@ -1,0 +1,69 @@
+"""Is the path no slower than the baseline, in every size that it claims?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from fixtures.gate import Gate
+from fixtures.worlds import Worlds
+from sglgate.allreduce import plot, speed
+from sglgate.allreduce.paths import Claim
+from sglgate.config import Candidate
+from sglgate.evidence import Verdict
+
+
+def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
+    """The upper bound of the time ratio in each size bucket; A/A first, correct before and after."""
+    for ranks in worlds.sizes(candidate):
+        question, world = worlds.question(candidate, ranks), worlds.get(candidate, ranks)
+        metric = f"time / {world.ready[0].backend}'s, worst size, {ranks} ranks"
+        bound = 1 + candidate.expect.allreduce.margin
+        if not isinstance(question.claim, Claim):
+            gate.judge(
+                metric,
+                None,
+                bound,
+                "at_most",
+                "ratio",
+                verdict=Verdict.NOT_EXERCISED,
+                reason=question.claim.reason,
+            )
+            continue
+        buckets = speed.buckets(question.claim, ["bf16"], question.timed_bytes, worlds.cache_bytes(question))
+        found = speed.compare(
+            world,
+            question.path,
+            question.claim,
+            buckets,
+            margin=candidate.expect.allreduce.margin,
+            effort=speed.Effort(mode="eager" if question.device == "cpu" else "graph"),
+            baseline_world=worlds.baseline(candidate, ranks),
+        )
+        if found.rows:
+            drawing = plot.time_against_size(
+                plot.series_of(found.rows, question.path.name, f"{world.ready[0].backend} baseline"),
+                {"limit": question.claim.max_bytes} if question.claim.max_bytes else {},
+                f"All-reduce, {ranks} ranks",
+            )
+            file = world.spec.log_dir / "time.svg"
+            file.write_text(drawing, encoding="utf-8")
+            gate.show_log(file)
+        ratios = [row for row in found.rows if row.ratio is not None]
+        worst = max(ratios, key=lambda row: row.ratio, default=None)
+        gate.judge(
+            metric,
+            worst.ratio if worst else None,
+            bound,
+            "at_most",
+            "ratio",
+            verdict=found.finding.verdict,
+            reason=found.finding.reason,
+            n=found.blocks,
+            interval=worst.interval if worst else None,
+            detail={
+                **found.finding.detail,
+                "rows": [asdict(row) for row in found.rows],
+                "aa": {name: fit.reason for name, fit in (found.fitness or {}).items()},
+                "clock_mhz": found.clock_mhz,
+            },
+        )

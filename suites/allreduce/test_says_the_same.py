@@ -1,0 +1,61 @@
+"""Does the model say the same as with the baseline's all-reduce, alone and under load?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.gate import Gate
+from sglgate.allreduce.answers import LOADS, collect, read_texts
+from sglgate.allreduce.drift import Bound, drift, judge, judge_greedy
+from sglgate.allreduce.question import baseline_of
+from sglgate.config import Candidate
+from sglgate.launch.pool import ServerPool
+
+TEXTS = Path(__file__).with_name("texts.toml")
+ANSWER_TOKENS = 16
+DEADLINE_S = 300
+
+
+@pytest.mark.relaunches
+def test_says_the_same(candidate: Candidate, pool: ServerPool, gate: Gate) -> None:
+    """Teacher-forced logprobs of fixed texts within the baseline's own drift; greedy answers the baseline's."""
+    texts = read_texts(TEXTS)
+
+    def said(chosen: Candidate) -> dict:
+        server = pool.fresh(chosen)
+        gate.show_log(server.log)
+        return {
+            load: collect(server.client, texts, load, answer_tokens=ANSWER_TOKENS, deadline_s=DEADLINE_S)
+            for load in LOADS
+        }
+
+    baseline = baseline_of(candidate)
+    first, again, judged = said(baseline), said(baseline), said(candidate)
+    alone, loaded = LOADS
+    bound = Bound.of([drift(first[alone], first[loaded]), *(drift(first[load], again[load]) for load in LOADS)])
+    for load in LOADS:
+        found = judge(first[load], judged[load], bound, load=load)
+        gate.judge(
+            f"worst drift of a token, {load}",
+            found.detail["worst_nats"],
+            bound.worst,
+            "at_most",
+            "nats",
+            verdict=found.verdict,
+            reason=found.reason,
+            n=found.detail["tokens"],
+            detail=found.detail,
+        )
+        greedy = judge_greedy([first[load], again[load]], judged[load], load=load)
+        gate.judge(
+            f"greedy answers of the baseline that the candidate gives, {load}",
+            sum(judged[load][text].greedy == first[load][text].greedy for text in greedy.detail["judged"]),
+            len(greedy.detail["judged"]),
+            "equal",
+            "answers",
+            verdict=greedy.verdict,
+            reason=greedy.reason,
+            detail=greedy.detail,
+        )
