@@ -12,7 +12,7 @@ from sglgate.config.candidate import select
 from sglgate.errors import MisuseError
 
 ROOT = Path(__file__).parent
-pytest_plugins = ["fixtures.lane", "fixtures.session", "fixtures.gate", "fixtures.server"]
+pytest_plugins = ["fixtures.lane", "fixtures.session", "fixtures.gate", "fixtures.server", "fixtures.worlds"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

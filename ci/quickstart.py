@@ -271,7 +271,7 @@ def main() -> int:
         return 0
     sys.stdout.flush()
     os.chdir(ROOT)
-    named = ["--stack", str(stack)] if options.stack else []
+    named = [f"--stack={stack}"] if options.stack else []
     os.execv(suite, [str(suite), "-m", "pytest", "-m", "cpu", *named, *pytest_arguments])
     return 1
 
