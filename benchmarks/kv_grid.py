@@ -43,20 +43,11 @@ GRID: dict[str, dict[str, Any]] = {
     "bf16-p1": {"model": SMOL, "args": {"mem-fraction-static": 0.08, "page-size": 1}},
     "bf16-p16": {"model": SMOL, "args": {"mem-fraction-static": 0.05, "page-size": 16}},
     "bf16-p64": {"model": SMOL, "args": {"mem-fraction-static": 0.1, "page-size": 64}},
-    "bf16-p1-more": {"model": SMOL, "args": {"mem-fraction-static": 0.16, "page-size": 1}},
-    "bf16-cap": {
-        "model": SMOL,
-        "args": {"mem-fraction-static": 0.3, "page-size": 1, "max-total-tokens": 16384},
-    },
     "bf16-cap-p64": {
         "model": SMOL,
         "args": {"mem-fraction-static": 0.3, "page-size": 64, "max-total-tokens": 10000},
     },
-    "bf16-cap-above": {"model": SMOL, "args": {"mem-fraction-static": 0.05, "max-total-tokens": 9000000}},
-    "fp32-p1": {"model": SMOL, "args": {"mem-fraction-static": 0.12, "page-size": 1, "dtype": "float32"}},
     "fp32-p64": {"model": SMOL, "args": {"mem-fraction-static": 0.1, "page-size": 64, "dtype": "float32"}},
-    "tiny-p16": {"model": TINY, "args": {"mem-fraction-static": 0.03, "page-size": 16}},
-    "tiny-tp2-p1": {"model": TINY, "args": {"mem-fraction-static": 0.04, "page-size": 1, "tp": 2}},
     "tiny-tp2-p64": {"model": TINY, "args": {"mem-fraction-static": 0.03, "page-size": 64, "tp": 2}},
     "tiny-tp2-fp32": {
         "model": TINY,
@@ -92,7 +83,6 @@ def main() -> int:
     grid = dict(GRID)
     if asked.draft is not None:
         for name, extra in (
-            ("draft-p1", {}),
             ("draft-p16", {"page-size": 16}),
             ("draft-fp32", {"dtype": "float32"}),
         ):
@@ -146,7 +136,7 @@ def launch(name: str, entry: dict[str, Any], stack: str, models: Path, out: Path
     raw = out / f"{name}.raw"
     with raw.open("wb") as sink:
         process = subprocess.Popen(
-            command, stdout=sink, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            command, stdout=sink, stderr=subprocess.STDOUT, env=environment, process_group=0
         )
         try:
             outcome = wait(process, raw, deadline_s=480)
@@ -180,7 +170,7 @@ def wait(process: subprocess.Popen[bytes], log: Path, deadline_s: float) -> str:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End the server's own session, politely and then not."""
+    """End the server and its children, politely and then not."""
     for sign, patience_s in ((signal.SIGTERM, 15), (signal.SIGKILL, 15)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, sign)

@@ -103,6 +103,7 @@ def test_the_grid_covers_what_it_claims():
     assert {entry.get("dtype", "bfloat16") for entry in arguments} == {"bfloat16", "float32"}
     assert {entry.get("tp", 1) for entry in arguments} == {1, 2}
     assert any("max-total-tokens" in entry for entry in arguments)
+    assert any("draft_config" in GRID[name] for name in READY)
     assert len({entry["mem-fraction-static"] for entry in arguments}) >= 5
 
 

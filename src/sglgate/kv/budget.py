@@ -43,8 +43,10 @@ _ROPE_MARGIN = 256
 _ROPE_ALIGN = 128
 _ROPE_SAFETY = 2
 CPU_DRIFT_GIB = 0.5
-"""On a CPU, free memory is the machine's (``psutil``, or the container's limit), so that anything else
-running moves it between the readings. Seen over the launches in ``tests/kv/logs``; see docs/kv.md."""
+"""On a CPU, free memory is the machine's (``psutil``, or the container's limit): the server's other
+processes and anything else that runs move it between a printed reading and the one that counts. The
+launches in ``tests/kv/logs`` moved by some 0.2 GiB; a machine that also does other things moves by
+more."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sglgate.kv.fractions import memory, pools
 from sglgate.kv.geometry import Config, Family, draft_layer_count
 from sglgate.kv.observed import Observed, PoolLine, RankReadings, observe, question_of
 from sglgate.kv.predict import predict
-from sglgate.kv.question import Prediction, Question, Verdict
+from sglgate.kv.question import Prediction, Verdict
 from sglgate.logs import StartupRecord
 
 _FREED = (
@@ -85,36 +85,6 @@ READINGS_PATH = Path(__file__).parent.parent / "stack_side" / "kv_readings"
 """What to put on a server's PYTHONPATH, so that its log holds the exact readings."""
 
 
-def sizing_question(
-    observed: Observed, group: tuple[RankReadings, ...], config: Config, version: str | None
-) -> Question:
-    """The question with the free memory that sized the pool.
-
-    On a GPU that is "Load weight end" to within what :func:`sglgate.kv.budget.unseen_gib` bounds. On a CPU
-    it is the machine's free memory, seconds later, after the server's other processes have grown. It is
-    never printed, but the next line shows it from the other side: "Memory pool end" plus what was allocated
-    in between. A pool of the wrong size still shows, since the balance then no longer closes at ``pre * (1
-    - f)``.
-    """
-    question = question_of(observed, group, config, version)
-    if not observed.on_cpu:
-        return question
-    ends = [rank.after_target_pool_gib for rank in group if rank.after_target_pool_gib is not None]
-    target = pool_of(group, "target")
-    if not ends or target is None or target.size is None:
-        return question
-    case = prepare(question)
-    held = (
-        target.size.nominal
-        if case.cell is None
-        else (target.tokens + observed.page_size) * case.cell.row / GIB
-    )
-    # The ranks of one machine share its memory: the last one to read has seen the pools of all.
-    return question.model_copy(
-        update={"avail_gib": min(ends) + len(group) * (held + observed.request_table_gib)}
-    )
-
-
 def _check_group(
     observed: Observed,
     group: tuple[RankReadings, ...],
@@ -124,7 +94,7 @@ def _check_group(
     fraction: float | None,
     readings: tuple[float, float] | None,
 ) -> list[RankCheck]:
-    question = sizing_question(observed, group, config, version)
+    question = question_of(observed, group, config, version)
     if readings is not None:
         pre, avail = readings
         question = question.model_copy(update={"pre_gib": pre, "avail_gib": avail, "rounding_gib": 0.0})

@@ -9,10 +9,10 @@ from typing import Any
 from sglgate.kv.account import Account, Change, account, changes
 from sglgate.kv.budget import GIB, Interval, drift_gib, implied_fraction, minimum_fraction, round_up
 from sglgate.kv.case import prepare
-from sglgate.kv.checks import RankCheck, pool_of, predict_from_record, sizing_question
+from sglgate.kv.checks import RankCheck, pool_of, predict_from_record
 from sglgate.kv.fractions import fraction_for, implied_by_tokens, memory
 from sglgate.kv.geometry import Config
-from sglgate.kv.observed import Observed, RankReadings, observe
+from sglgate.kv.observed import Observed, RankReadings, observe, question_of
 from sglgate.kv.predict import predict
 from sglgate.kv.question import Prediction, Question, Verdict
 from sglgate.logs import StartupRecord
@@ -84,7 +84,7 @@ def explain(
     """
     observed = observe(record)
     group = next(iter(observed.groups().values()), ())
-    question = sizing_question(observed, group, config or {"architectures": ["Unknown"]}, version).model_copy(
+    question = question_of(observed, group, config or {"architectures": ["Unknown"]}, version).model_copy(
         update={"request_tokens": request_tokens, "gpu_total_mib": gpu_total_mib}
     )
     question = _with_better_figures(question, readings, stated_minimum)

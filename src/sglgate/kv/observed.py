@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sglgate.errors import MisuseError
-from sglgate.kv.budget import GIB, Interval
+from sglgate.kv.budget import Interval
 from sglgate.kv.geometry import Config, load_config
 from sglgate.kv.question import Question, ask
 from sglgate.logs import KvPool, LogReader, RankRecord, StartupRecord
@@ -72,10 +72,7 @@ class Observed:
     arguments: Mapping[str, Any]
     version: str | None
     ready: bool
-    failed_fraction_message: str | None
     max_total_num_tokens: int | None
-    request_table_gib: float = 0.0
-    """The table of requests by positions that is allocated with the pool, from the summary line."""
     wording_of: str | None = None
     """The newest release whose wording this log has, where the log does not state its version."""
 
@@ -139,14 +136,6 @@ def read_log(path: Path) -> StartupRecord:
 
 def observe(record: StartupRecord) -> Observed:
     """Gather what the pool was made from."""
-    message = next(
-        (
-            event.text
-            for event in record.fatal
-            if "leave no GPU memory" in event.text or "Not enough memory" in event.text
-        ),
-        None,
-    )
     left = {summary.rank: summary.avail_gib for summary in record.summaries}
     ranks = tuple(
         _readings(rank, left.get(name))
@@ -158,9 +147,7 @@ def observe(record: StartupRecord) -> Observed:
         arguments=record.server_args or {},
         version=record.sglang_version,
         ready=record.ready,
-        failed_fraction_message=message,
         max_total_num_tokens=record.summaries[0].max_total_num_tokens if record.summaries else None,
-        request_table_gib=_request_table_gib(record),
         wording_of=_wording_of(record),
     )
 
@@ -272,14 +259,6 @@ def _dsa_raw_rows(args: Mapping[str, Any]) -> bool | None:
     if "trtllm" in named or named == ["tilelang", "tilelang"]:
         return True
     return False if len(named) == 2 else None
-
-
-def _request_table_gib(record: StartupRecord) -> float:
-    # mem_cache/memory_pool.py ReqToTokenPool: int32, one row of padding, four positions of headroom.
-    if not record.summaries:
-        return 0.0
-    summary = record.summaries[0]
-    return (summary.max_running_requests + 1) * (summary.context_len + 4) * 4 / GIB
 
 
 def _wording_of(record: StartupRecord) -> str | None:
