@@ -73,11 +73,12 @@ def _flat(info: Mapping[str, Any]) -> dict[str, Any]:
     def walk(prefix: str, value: Any) -> None:
         if isinstance(value, Mapping) and value and prefix not in _OF_A_LAUNCH:
             for key, inner in value.items():
-                walk(f"{prefix}.{key}" if prefix else str(key), inner)
+                walk(f"{prefix}.{key}", inner)
         else:
             flat[prefix] = value
 
-    walk("", info)
+    for key, value in info.items():
+        walk(str(key), value)
     states = info.get("internal_states") or [{}]
     for name in _SCHEDULER_LIMITS:
         values = [state[name] for state in states if name in state]
