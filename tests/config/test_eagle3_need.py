@@ -39,5 +39,5 @@ def test_position_floors_fall_and_are_shares(rates):
 
 
 def test_a_template_without_its_prompt_is_refused():
-    with pytest.raises(ValidationError, match="no {prompt}"):
+    with pytest.raises(ValidationError, match=r"no \{prompt\}"):
         Eagle3Need.model_validate({"template": "hello"})

@@ -58,13 +58,16 @@ def estimate(requests: Sequence[RequestResult]) -> AcceptanceEstimate:
     """
     seen = [r for r in requests if r.failure is None and r.verify_steps]
     if len(seen) < 3:
-        raise NoAcceptanceError(f"{len(seen)} of {len(requests)} answers report verify steps (spec_verify_ct), 3 needed")
+        raise NoAcceptanceError(
+            f"{len(seen)} of {len(requests)} answers report verify steps (spec_verify_ct), 3 needed"
+        )
     whole = acceptance(seen)
     assert whole is not None
     steps = [r.verify_steps or 0 for r in seen]
-    positions = []
-    for j in range(len(whole.position_rates)):
-        positions.append(_ratio([sum(r.draft_histogram[j + 1 :]) for r in seen], [sum(r.draft_histogram) for r in seen]))
+    totals = [sum(r.draft_histogram) for r in seen]
+    positions = [
+        _ratio([sum(r.draft_histogram[j + 1 :]) for r in seen], totals) for j in range(len(whole.position_rates))
+    ]
     return AcceptanceEstimate(_ratio([r.completion_tokens for r in seen], steps), tuple(positions))
 
 

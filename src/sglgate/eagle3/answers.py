@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sglgate.eagle3.probes import Answer, Probe
 
@@ -138,9 +137,3 @@ def _logprobs(name: str, baseline: Answer, candidate: Answer, tolerance: float) 
         if not abs(left - right) <= tolerance:
             yield f"{name}: logprob of token {index} is {right:.3f}, not {left:.3f}"
             return
-
-
-def finish_of(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Type of the end, and what matched; the message differs between releases and is no part of the answer."""
-    finish = meta.get("finish_reason")
-    return {k: v for k, v in finish.items() if k in ("type", "matched", "length")} if isinstance(finish, dict) else {}

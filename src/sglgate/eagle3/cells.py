@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sglgate.config.eagle3 import Eagle3Need, SpeedNeed
@@ -21,7 +21,7 @@ class Cell:
     requests: int
     output_tokens: int
     template: str
-    limits: ClientLimits = ClientLimits()
+    limits: ClientLimits = field(default_factory=ClientLimits)
 
     @property
     def name(self) -> str:

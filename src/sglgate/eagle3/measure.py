@@ -80,9 +80,7 @@ def run_block(
     return BlockRun(order, *(runs if order == "AB" else reversed(runs)))
 
 
-def run_arm(
-    pool: ServerPool, candidate: Candidate, cells: Sequence[Cell], prompts: Mapping[str, PromptSet]
-) -> ArmRun:
+def run_arm(pool: ServerPool, candidate: Candidate, cells: Sequence[Cell], prompts: Mapping[str, PromptSet]) -> ArmRun:
     """One fresh launch, each cell measured on it with an empty prefix cache.
 
     Raises:

@@ -71,7 +71,9 @@ def derived_probes(greedy: Sequence[Probe], answers: Mapping[str, Answer], steps
         probes.append(Probe(f"stop token {n}", "eos", tokens=parent.tokens, sampling=end, **common))
     words = whole.text.split()
     for word in words[len(words) // 3 : len(words) // 3 + 2]:
-        probes.append(Probe(f"stop string {word!r}", "stop", parent.prompt, parent.tokens, {"stop": [word]}, parent.name))
+        probes.append(
+            Probe(f"stop string {word!r}", "stop", parent.prompt, parent.tokens, {"stop": [word]}, parent.name)
+        )
     probes += [Probe(f"eos {p.name}", "eos", p.prompt, p.tokens, {}, p.name, ignore_eos=False) for p in greedy]
     probes.append(Probe("logprobs", "logprobs", parent.prompt, min(16, parent.tokens), {}, parent.name))
     probes.append(Probe("json", "json", parent.prompt, 64, {"json_schema": _SCHEMA}, ignore_eos=False))
@@ -99,13 +101,11 @@ def _ask(client: Client, probe: Probe, **extra: Any) -> Answer:
         )
     except ServerError as error:
         return Answer(error=str(error))
-    from sglgate.eagle3.answers import finish_of
-
     meta = body["meta_info"]
     return Answer(
         ids=tuple(body.get("output_ids") or ()),
         text=str(body.get("text", "")),
-        finish=finish_of(meta),
+        finish=_finish(meta),
         logprobs=tuple(float(item[0]) for item in meta.get("output_token_logprobs") or ()),
         top=tuple(
             tuple((int(i), float(lp)) for lp, i, *_ in position or ())
@@ -132,3 +132,9 @@ def _abort(client: Client, probe: Probe) -> Answer:
     after = _ask(client, short)
     same = (before.ids, before.error) == (after.ids, after.error)
     return Answer(got[0].ids, got[0].text, got[0].finish, error=got[0].error, after=None if same else str(after.ids))
+
+
+def _finish(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Type of the end, and what matched; the message differs between releases and is no part of the answer."""
+    finish = meta.get("finish_reason")
+    return {k: v for k, v in finish.items() if k in ("type", "matched", "length")} if isinstance(finish, dict) else {}

@@ -3,8 +3,8 @@
 The n-th token of an answer follows from the prompt and n alone, so both arms agree. ``FAKE_STEP_MS`` is one decode
 step; a speculative round takes ``FAKE_ROUND_MS`` (default: the same). Faults, for the speculating server only:
 
-random-draft, wrong-accept, tie, slow-step, runs-past-stop, runs-past-length, ignores-abort, wrong-logprobs, breaks-json,
-and for both arms: noisy-launch
+random-draft, wrong-accept, tie, slow-step, runs-past-stop, runs-past-length, ignores-abort, wrong-logprobs,
+breaks-json, and for both arms: noisy-launch
 """
 
 import json
@@ -64,7 +64,7 @@ class Run:
                 if "runs-past-stop" in self.faults:
                     ids.append(_token(self.prompt, n + 1))
                 return ids, {"type": "stop", "matched": hit}
-        if "runs-past-length" in self.faults:
+        if "runs-past-length" in self.faults and self.asked < 12:
             ids.append(_token(self.prompt, self.asked))
         return ids, {"type": "length", "length": len(ids)}
 

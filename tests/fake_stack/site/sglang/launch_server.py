@@ -1,7 +1,8 @@
 """A server that looks like SGLang from outside. ``FAKE`` lists its faults, separated by commas:
 
 rank-differs, no-kv-line, strange-kv-line, wrong-size, figures-differ, health-only, dies-in-weights, hangs-in-weights,
-oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start; with FAKE_STEP_MS also those of generating.py
+oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start;
+with FAKE_STEP_MS also those of generating.py
 """
 
 import argparse
