@@ -77,7 +77,7 @@ def compare(
     for kind in dict.fromkeys(p.kind for p in probes):
         of_kind = [p for p in probes if p.kind == kind]
         counted = [p for p in of_kind if kind == "greedy" or p.parent not in ties]
-        problems = []
+        problems: list[str] = []
         for probe in counted:
             problems += _problems(probe, baseline.get(probe.name), candidate.get(probe.name), tie_nats)
         if not counted:

@@ -65,10 +65,9 @@ def derived_probes(greedy: Sequence[Probe], answers: Mapping[str, Answer], steps
     places = range(4, min(4 + steps + 1, len(whole.ids)))
     probes = []
     for n in places:
-        common = {"prompt": parent.prompt, "parent": parent.name}
-        probes.append(Probe(f"length {n}", "length", tokens=n, **common))
-        end = {"stop_token_ids": [whole.ids[n]]}
-        probes.append(Probe(f"stop token {n}", "eos", tokens=parent.tokens, sampling=end, **common))
+        probes.append(Probe(f"length {n}", "length", parent.prompt, n, {}, parent.name))
+        here = {"stop_token_ids": [whole.ids[n]]}
+        probes.append(Probe(f"stop token {n}", "eos", parent.prompt, parent.tokens, here, parent.name))
     words = whole.text.split()
     for word in words[len(words) // 3 : len(words) // 3 + 2]:
         probes.append(
