@@ -92,6 +92,7 @@ def test_the_command_prints_the_surface_of_a_live_server(tmp_path):
     assert done.returncode == 1, done.stderr
     surface = json.loads(done.stdout)
     assert not surface["pays"]
+    assert surface["unequal_arms"] == {"max_running_requests": [None, 48]}
     assert [p["setting"]["steps"] for p in surface["points"]] == [1, 2]
     assert len(list((tmp_path / "logs").glob("*.log"))) == surface["launches"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sglgate.config import Candidate
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     from sglgate.config import load_candidates, load_profiles
     from sglgate.config.candidate import select
-    from sglgate.eagle3.arms import baseline_of
+    from sglgate.eagle3.arms import baseline_of, in_words, unequal_arms
     from sglgate.eagle3.cells import Cell, prompts_of
     from sglgate.eagle3.measure import flush, measure_cell
     from sglgate.eagle3.tune import Figures, Setting, tune
@@ -90,8 +90,11 @@ def run(args: argparse.Namespace) -> int:
         logs.mkdir(parents=True, exist_ok=True)
         pool = ServerPool(make, logs)
 
+        infos: list[dict[str, Any]] = []
+
         def measure(setting: Setting | None) -> Figures:
             server = pool.fresh(setting.of(candidate) if setting else baseline)
+            infos.append(server.info)
             flush(server.client)
             return Figures.of(measure_cell(server, cell, prompts))
 
@@ -99,10 +102,15 @@ def run(args: argparse.Namespace) -> int:
             surface = tune(measure, max_steps=args.max_steps, topks=args.topk, launches=args.launches)
         finally:
             pool.stop()
+    # A ratio of unequal arms is not that of speculation: the search goes on, and its reader is told.
+    unequal = unequal_arms(infos[0], infos[1], candidate.expect.eagle3.may_differ if candidate.expect.eagle3 else None)
     if args.json:
-        print(json.dumps({"cell": cell.name, "logs": str(logs), "pays": surface.pays, **dataclasses.asdict(surface)}))
+        about = {"cell": cell.name, "logs": str(logs), "unequal_arms": unequal, "pays": surface.pays}
+        print(json.dumps({**about, **dataclasses.asdict(surface)}))
     else:
         print(_text(surface, cell.name, logs))
+        if unequal:
+            print(f"the arms are not equal: {in_words(unequal)}")
     return int(ExitCode.GREEN if surface.pays else ExitCode.RED)
 
 
