@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
+from sglgate.config.eagle3 import Eagle3Need
 from sglgate.config.profile import ArgumentValue, Name, Profile, _Strict
 from sglgate.config.toml_files import read_toml, validate
 from sglgate.errors import MisuseError, nearest
@@ -62,15 +63,6 @@ class AllreducePath(_Strict):
     path: str = Field(description="nccl, custom_v1, custom_v2, pcie_ipc, gloo, shm, ...")
     margin: float = Field(default=0.03, gt=0, lt=1, description="what still counts as no slower")
     also_ranks: list[int] = Field(default=[], description="further world sizes to try, outside a server")
-
-
-class Eagle3Need(_Strict):
-    """What speculation must bring, per cell (prompt kind x concurrency)."""
-
-    min_ratio: dict[str, float] = Field(
-        default={}, description='lowest speculative / plain throughput per cell, such as "chat@1" = 1.05'
-    )
-    min_acceptance: float | None = Field(default=None, ge=1, description="lowest mean, tokens")
 
 
 class Expect(_Strict):

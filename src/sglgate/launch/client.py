@@ -86,6 +86,10 @@ class Client:
             raise ServerError("/v1/loads does not state num_used_tokens")
         return int(max(used))
 
+    def abort(self, rid: str, deadline_s: float = 20) -> None:
+        """Ask for the end of the request that was sent with this ``rid``."""
+        self._call("POST", "/abort_request", deadline_s, {"rid": rid}, parse=False)
+
     def flush_cache(self, deadline_s: float = 20) -> None:
         """Empty the prefix cache; SGLang refuses while requests run."""
         self._call("POST", "/flush_cache", deadline_s, None, parse=False)

@@ -1,7 +1,8 @@
 """A server that looks like SGLang from outside. ``FAKE`` lists its faults, separated by commas:
 
 rank-differs, one-rank-silent, no-kv-line, strange-kv-line, wrong-size, figures-differ, health-only, dies-in-weights,
-hangs-in-weights, oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start
+hangs-in-weights, oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start;
+with FAKE_STEP_MS also those of generating.py
 """
 
 import argparse
@@ -15,6 +16,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import resource_tracker, shared_memory
 
+from sglang import generating
 from sglang.srt.server_args import ServerArgs
 
 FAULTS = set(filter(None, os.environ.get("FAKE", "").split(",")))
@@ -122,8 +124,13 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
         if self.path == "/flush_cache":
             return self.answer({})
+        if self.path == "/abort_request":
+            generating.abort(body)
+            return self.answer({})
         if "health-only" in FAULTS:
             time.sleep(600)
+        if "FAKE_STEP_MS" in os.environ:
+            return generating.answer(self, state.args, FAULTS, body)
         prompt = len(body.get("input_ids") or body["text"].split())
         tokens = body["sampling_params"]["max_new_tokens"]
         with state.lock:
@@ -148,6 +155,8 @@ def main():
     parser = argparse.ArgumentParser()
     ServerArgs.add_cli_args(parser)
     args = parser.parse_args()
+    if args.speculative_algorithm and args.max_running_requests is None:
+        args.max_running_requests = 48
     if "ignores-sigterm" in FAULTS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "orphan" in FAULTS:
