@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 CANDIDATE = """
 name = "spec"
 reason = "a test"
-model = "model"
+model = "./model"
 [arguments]
 max-running-requests = 8
 speculative-algorithm = "EAGLE3"

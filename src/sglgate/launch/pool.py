@@ -21,7 +21,10 @@ class ServerPool:
     """
 
     def __init__(
-        self, make: Callable[[Candidate, Path], Server], logs: Path, note: Callable[[Server, str | None], None]
+        self,
+        make: Callable[[Candidate, Path], Server],
+        logs: Path,
+        note: Callable[[Server, str | None], None] = lambda server, problem: None,
     ) -> None:
         self._make, self._logs, self._note = make, logs, note
         self._running: Server | None = None
