@@ -72,3 +72,9 @@ def test_every_check_turns_red(kind, candidate, says):
 
 def test_an_answer_that_was_never_asked_for_is_a_problem():
     assert "not asked" in compare([Probe("p", "stop", "t", 3)], {"p": BASE}, {}, 0.15)["stop"].problems[0]
+
+
+@pytest.mark.parametrize("sampling", [{"stop_token_ids": [3]}, {"stop": ["x"]}])
+def test_a_stop_that_the_baseline_ran_past_tried_nothing(sampling):
+    probe = Probe("p", "eos", "text", 3, sampling)
+    assert "nothing was tried" in compare([probe], {"p": BASE}, {"p": BASE}, 0.15)["eos"].problems[0]

@@ -102,6 +102,8 @@ def _problems(probe: Probe, baseline: Answer | None, candidate: Answer | None, t
         yield str(divergence)
     if divergence is None and candidate.finish != baseline.finish:
         yield f"{probe.name}: ended with {candidate.finish}, not {baseline.finish}"
+    if {"stop", "stop_token_ids"} & probe.sampling.keys() and baseline.finish.get("type") != "stop":
+        yield f"{probe.name}: the baseline did not stop there ({baseline.finish}), so nothing was tried"
     if probe.kind == "length" and len(candidate.ids) != probe.tokens:
         yield f"{probe.name}: {len(candidate.ids)} tokens, {probe.tokens} were asked for"
     if probe.kind == "json" and (why := _no_json(candidate.text)):

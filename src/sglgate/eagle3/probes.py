@@ -67,7 +67,9 @@ def derived_probes(greedy: Sequence[Probe], answers: Mapping[str, Answer], steps
     for n in places:
         probes.append(Probe(f"length {n}", "length", parent.prompt, n, {}, parent.name))
         here = {"stop_token_ids": [whole.ids[n]]}
-        probes.append(Probe(f"stop token {n}", "eos", parent.prompt, parent.tokens, here, parent.name))
+        # SGLang lets ignore_eos switch stop tokens off too (0.5.23, srt/managers/schedule_batch.py).
+        stop = Probe(f"stop token {n}", "eos", parent.prompt, parent.tokens, here, parent.name, ignore_eos=False)
+        probes.append(stop)
     words = whole.text.split()
     for word in words[len(words) // 3 : len(words) // 3 + 2]:
         probes.append(

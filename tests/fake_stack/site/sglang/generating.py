@@ -52,8 +52,7 @@ class Run:
             return list(text.encode()), {"type": "stop", "matched": EOS}
         ids, stops, texts = [], set(sampling.get("stop_token_ids") or ()), sampling.get("stop") or []
         texts = [texts] if isinstance(texts, str) else texts
-        if not sampling.get("ignore_eos"):
-            stops.add(EOS)
+        stops = set() if sampling.get("ignore_eos") else stops | {EOS}
         for n in range(self.asked):
             token = _token(self.prompt, n)
             if n == 9 and self.faults & {"wrong-accept", "tie"}:
