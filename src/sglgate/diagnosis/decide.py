@@ -79,7 +79,7 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         return _without_cause(incident, record, context, deadly, failures, hints)
     cause, confidence, note = _refine(chosen, real, hints, record)
     outcome: Outcome = "hung" if cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
-    if _doubtful(chosen, real, failures, deadly, record):
+    if chosen.quoted or _doubtful(chosen, real, failures, deadly, record):
         confidence = _weaker(confidence)
     phase = Phase.ARGUMENTS if cause == "bad_flag" and chosen.phase is Phase.START else chosen.phase
     return Verdict(outcome, phase, cause, confidence, hit=chosen, hints=hints, note=note)
@@ -92,6 +92,7 @@ def _choose(hits: list[Hit]) -> Hit | None:
         key=lambda hit: (
             hit.grade,
             not hit.exception,
+            hit.quoted,
             hit.line,
             hit.signature.confidence != "certain",
             hit.signature.frames is None,
@@ -134,6 +135,12 @@ def _refine(
             return "gpu_memory_held", "likely", "foreign_processes"
         if figures.total_gib is not None and _little_was_free(record, chosen.rank, figures.total_gib):
             return "gpu_memory_held", "likely", "little_was_free"
+        if figures.unaccounted_gib is not None:
+            return "gpu_memory_held", "likely", "unaccounted_memory"
+    if chosen.signature.name == "weights_oom.early" and not chosen.framed:
+        # Nothing says where the server was: the remedies of the phases contradict each other.
+        if not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line for h in hints):
+            return "unknown", "unknown", "oom_somewhere"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
         return "engine_bug", "likely", "unbalanced_at_draft"
     if cause == "kv_budget_exhausted" and any(

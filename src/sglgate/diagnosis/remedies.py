@@ -67,6 +67,11 @@ def _unknown(verdict: Verdict) -> str:
             "the card ran out of memory while the KV pool itself was allocated: it was sized for more than "
             "is free. Lower --mem-fraction-static, and look for another process on the card"
         )
+    if verdict.note == "oom_somewhere":
+        return (
+            "the card ran out of memory, and nothing shows in which phase: weights, KV pool, graphs and serving "
+            f"need opposite remedies; {_COLLECT}"
+        )
     if verdict.outcome == "cut" and verdict.phase is Phase.DIST_INIT:
         return (
             "if the server still lived when the log ended, try NCCL_P2P_DISABLE=1 "
@@ -232,6 +237,9 @@ def _held(verdict: Verdict, context: Context, change: str) -> tuple[str, dict[st
         figures.update(_oom_figures(verdict.hit.text))
         figures["holders"] = [{"pid": pid, "gib": round(gib, 2)} for pid, gib in found.others]
         named = [f"process {pid} holds {gib:.2f} GiB" for pid, gib in found.others]
+        if found.unaccounted_gib is not None:
+            figures["unaccounted_gib"] = round(found.unaccounted_gib, 2)
+            named.append(f"{found.unaccounted_gib:.2f} GiB of the card are in use, but not by this process's torch")
         if "min_free_gib" in verdict.hit.facts:
             figures["min_free_gib"] = float(verdict.hit.facts["min_free_gib"])
             figures["local_free_gib"] = float(verdict.hit.facts["local_free_gib"])
