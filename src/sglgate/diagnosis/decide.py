@@ -118,14 +118,10 @@ def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: l
         return True  # the log begins with the end: what led to it is not there
     if any(failure.line < hit.line and failure.type not in _FOLLOWING for failure in failures):
         return True
-    return any(
-        line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly
-    )
+    return any(line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly)
 
 
-def _refine(
-    chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord
-) -> tuple[str, Confidence, str]:
+def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord) -> tuple[str, Confidence, str]:
     """Cases in which the wording alone misleads."""
     cause, confidence = chosen.cause, chosen.signature.confidence
     if cause in _OOM_CAUSES and chosen.signature.name != "gpu_memory_held.unbalanced":
@@ -137,15 +133,16 @@ def _refine(
             return "gpu_memory_held", "likely", "little_was_free"
         if figures.unaccounted_gib is not None:
             return "gpu_memory_held", "likely", "unaccounted_memory"
-    if chosen.signature.name == "weights_oom.early" and not chosen.framed:
-        # Nothing says where the server was: the remedies of the phases contradict each other.
-        if not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line for h in hints):
-            return "unknown", "unknown", "oom_somewhere"
+    if (
+        chosen.signature.name == "weights_oom.early"
+        and not chosen.framed
+        and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line for h in hints)
+    ):
+        # Nothing says where the server was, and the remedies of the phases contradict each other.
+        return "unknown", "unknown", "oom_somewhere"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
         return "engine_bug", "likely", "unbalanced_at_draft"
-    if cause == "kv_budget_exhausted" and any(
-        h.signature.name == "gpu_memory_held.unbalanced" for h in hints
-    ):
+    if cause == "kv_budget_exhausted" and any(h.signature.name == "gpu_memory_held.unbalanced" for h in hints):
         return "gpu_memory_held", "likely", "unbalanced_before"
     rivals = [
         hit
@@ -191,9 +188,7 @@ def _doubtful(
 
 def _draft_starting(hit: Hit, record: StartupRecord) -> bool:
     own = record.ranks.get(hit.rank)
-    return own is not None and any(
-        load.end_line is not None and load.end_line < hit.line for load in own.weights
-    )
+    return own is not None and any(load.end_line is not None and load.end_line < hit.line for load in own.weights)
 
 
 def _without_cause(

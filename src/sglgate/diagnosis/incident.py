@@ -25,11 +25,11 @@ _EXCEPTION: Final = re.compile(
     r"(?:: (?P<message>.*)|:?$)"
 )
 # Under a traceback's frames any class name at the margin ends it: zmq.error.Again, NVMLError_GpuIsLost.
-_EXCEPTION_UNDER_FRAMES: Final = re.compile(
-    r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+)(?:: (?P<message>.*)|:?$)"
-)
+_EXCEPTION_UNDER_FRAMES: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+)(?:: (?P<message>.*)|:?$)")
 # People paste into issues and chats: a fence, a quotation mark or bold type stands at the margin. A frame keeps its indent.
-_MARGIN: Final = re.compile(r"^(?:\s{0,3}(?:>\s?|`{1,3}(?:bash|shell|text|log|python|console|batch)?|\*\*))+(?=\S|  File)")
+_MARGIN: Final = re.compile(
+    r"^(?:\s{0,3}(?:>\s?|`{1,3}(?:bash|shell|text|log|python|console|batch)?|\*\*))+(?=\S|  File)"
+)
 # An exception told in the middle of a sentence or behind another program's prefix.
 _QUOTED: Final = re.compile(r"(?<![\w'\"/])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?=\S)")
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
