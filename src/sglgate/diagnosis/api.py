@@ -52,9 +52,7 @@ class Diagnoser:
             self._add(line, event)
         # People end a log that they cut out of a hanging server with a remark.
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
-        self.incident.noted_hang = any(
-            not line.stamped and is_remark_of_hanging(line.text) for line in remarks
-        )
+        self.incident.noted_hang = any(not line.stamped and is_remark_of_hanging(line.text) for line in remarks)
 
     def _add(self, line: Line, event: Event | None) -> None:
         record = self.reader.record
@@ -63,7 +61,7 @@ class Diagnoser:
             self.incident, self._record = Incident(), record
             self._launches += 1
         self.incident.last = (line.number, line.text)
-        if event is None or event.kind in (Kind.FATAL, Kind.ALLREDUCE):
+        if event is None or event.kind in (Kind.FATAL, Kind.ALLREDUCE, Kind.WEIGHTS_PROGRESS):
             self.incident.add(line, record)
 
     def diagnosis(self, file: str, context: Context | None = None) -> Diagnosis:
@@ -146,9 +144,7 @@ def _diagnose_reversed(data: bytes, file: str, context: Context) -> Diagnosis:
     diagnoser = Diagnoser()
     diagnoser.feed(ordered)
     answer = diagnoser.diagnosis(file, context)
-    evidence = tuple(
-        EvidenceLine(lines + 1 - item.line, item.text) if item.line else item for item in answer.evidence
-    )
+    evidence = tuple(EvidenceLine(lines + 1 - item.line, item.text) if item.line else item for item in answer.evidence)
     return replace(answer, evidence=evidence, facts={**answer.facts, "reversed": True})
 
 

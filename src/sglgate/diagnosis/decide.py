@@ -79,7 +79,7 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         return _without_cause(incident, record, context, deadly, failures, hints)
     cause, confidence, note = _refine(chosen, real, hints, record)
     outcome: Outcome = "hung" if cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
-    if _doubtful(chosen, real, failures, deadly, record):
+    if chosen.quoted or _doubtful(chosen, real, failures, deadly, record):
         confidence = _weaker(confidence)
     phase = Phase.ARGUMENTS if cause == "bad_flag" and chosen.phase is Phase.START else chosen.phase
     return Verdict(outcome, phase, cause, confidence, hit=chosen, hints=hints, note=note)
@@ -92,6 +92,7 @@ def _choose(hits: list[Hit]) -> Hit | None:
         key=lambda hit: (
             hit.grade,
             not hit.exception,
+            hit.quoted,
             hit.line,
             hit.signature.confidence != "certain",
             hit.signature.frames is None,
@@ -117,14 +118,10 @@ def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: l
         return True  # the log begins with the end: what led to it is not there
     if any(failure.line < hit.line and failure.type not in _FOLLOWING for failure in failures):
         return True
-    return any(
-        line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly
-    )
+    return any(line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly)
 
 
-def _refine(
-    chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord
-) -> tuple[str, Confidence, str]:
+def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord) -> tuple[str, Confidence, str]:
     """Cases in which the wording alone misleads."""
     cause, confidence = chosen.cause, chosen.signature.confidence
     if cause in _OOM_CAUSES and chosen.signature.name != "gpu_memory_held.unbalanced":
@@ -134,11 +131,18 @@ def _refine(
             return "gpu_memory_held", "likely", "foreign_processes"
         if figures.total_gib is not None and _little_was_free(record, chosen.rank, figures.total_gib):
             return "gpu_memory_held", "likely", "little_was_free"
+        if figures.unaccounted_gib is not None:
+            return "gpu_memory_held", "likely", "unaccounted_memory"
+    if (
+        chosen.signature.name == "weights_oom.early"
+        and not chosen.framed
+        and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line for h in hints)
+    ):
+        # Nothing says where the server was, and the remedies of the phases contradict each other.
+        return "unknown", "unknown", "oom_somewhere"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
         return "engine_bug", "likely", "unbalanced_at_draft"
-    if cause == "kv_budget_exhausted" and any(
-        h.signature.name == "gpu_memory_held.unbalanced" for h in hints
-    ):
+    if cause == "kv_budget_exhausted" and any(h.signature.name == "gpu_memory_held.unbalanced" for h in hints):
         return "gpu_memory_held", "likely", "unbalanced_before"
     rivals = [
         hit
@@ -184,9 +188,7 @@ def _doubtful(
 
 def _draft_starting(hit: Hit, record: StartupRecord) -> bool:
     own = record.ranks.get(hit.rank)
-    return own is not None and any(
-        load.end_line is not None and load.end_line < hit.line for load in own.weights
-    )
+    return own is not None and any(load.end_line is not None and load.end_line < hit.line for load in own.weights)
 
 
 def _without_cause(

@@ -19,21 +19,25 @@ from sglgate.diagnosis.model import Hit, Phase, Signature
 from sglgate.logs import StartupRecord
 from sglgate.logs.lines import Line
 
-_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)')
+_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)\s*$')
 _EXCEPTION: Final = re.compile(
     r"^(?:\[rank\d+\]:\s*)?(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure)|OutOfResources|Exception)"
     r"(?:: (?P<message>.*)|:?$)"
 )
 # Under a traceback's frames any class name at the margin ends it: zmq.error.Again, NVMLError_GpuIsLost.
-_EXCEPTION_UNDER_FRAMES: Final = re.compile(
-    r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+)(?:: (?P<message>.*)|:?$)"
+_EXCEPTION_UNDER_FRAMES: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+)(?:: (?P<message>.*)|:?$)")
+# People paste into issues and chats: a fence, a quotation mark or bold type stands at the margin. A frame keeps its indent.
+_MARGIN: Final = re.compile(
+    r"^(?:\s{0,3}(?:>\s?|`{1,3}(?:bash|shell|text|log|python|console|batch)?|\*\*))+(?=\S|  File)"
 )
+# An exception told in the middle of a sentence or behind another program's prefix.
+_QUOTED: Final = re.compile(r"(?<![\w'\"/])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?=\S)")
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
-    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|disabling|Setup Custom allreduce failed|"
+    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
-    r"trying (?:port|another|next)|retry(?:ing)?\b|Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in"
+    r"trying (?:port|another|next)|retry(?:ing)?\b|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in"
 )
 _MAX_FACT: Final = 120
 NEEDLES: Final = tuple(
@@ -121,6 +125,8 @@ class Incident:
         """Look at one line; ``record`` is the launch so far."""
         tag = _RANK_TAG.match(line.text)
         text = line.text[tag.end() :] if tag else line.text
+        if not line.stamped and text[:1] in " >`*":
+            text = _MARGIN.sub("", text)
         rank = f"TP{tag['rank']}" if tag and not line.stamped and not line.rank else line.rank
         state = self._states.setdefault(rank, _RankState())
         if line.stamped:
@@ -157,10 +163,20 @@ class Incident:
         if text[:1].isspace() and not line.stamped and state.frames and not bare_assert:
             return  # a quoted line of source code speaks of failures without being one
         raised_at = state.exception_line if state.in_message else line.number if bare_assert else 0
-        self._match(line, rank, text.strip(), state, raised_at, record)
+        quoted = None if raised_at or line.stamped or _HARMLESS.search(text) else _QUOTED.search(text)
+        if quoted:
+            text, raised_at = text[quoted.start() :], line.number
+        self._match(line, rank, text.strip(), state, raised_at, record, quoted is not None)
 
     def _match(
-        self, line: Line, rank: str, text: str, state: _RankState, raised_at: int, record: StartupRecord
+        self,
+        line: Line,
+        rank: str,
+        text: str,
+        state: _RankState,
+        raised_at: int,
+        record: StartupRecord,
+        quoted: bool,
     ) -> None:
         candidates = [s for s in self._signatures if any(needle in text for needle in s.needles)]
         if not candidates or (not raised_at and _HARMLESS.search(text)):
@@ -179,7 +195,20 @@ class Incident:
             if signature.phases and phase not in signature.phases:
                 continue
             facts = {k: v[:_MAX_FACT] for k, v in match.groupdict().items() if v} if match else {}
-            self._keep(Hit(signature, line.number, rank, phase, text[:2000], raised_at, line.stamped, facts))
+            self._keep(
+                Hit(
+                    signature,
+                    line.number,
+                    rank,
+                    phase,
+                    text[:2000],
+                    raised_at,
+                    line.stamped,
+                    facts,
+                    quoted,
+                    bool(frames),
+                )
+            )
 
     def _keep(self, hit: Hit) -> None:
         kept = self._hits.setdefault((hit.signature.name, hit.rank), _Kept())

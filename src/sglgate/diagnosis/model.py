@@ -122,6 +122,8 @@ class Hit:
     """One signature found in one line.
 
     ``exception_line`` is where the exception begins that the line belongs to, 0 where it belongs to none.
+    ``quoted``: the exception stands in the middle of an unstamped line, as somebody told it.
+    ``framed``: a traceback's frames stand above it.
     """
 
     signature: Signature
@@ -132,6 +134,8 @@ class Hit:
     exception_line: int
     stamped: bool
     facts: dict[str, str] = field(default_factory=dict)
+    quoted: bool = False
+    framed: bool = False
 
     @property
     def exception(self) -> bool:

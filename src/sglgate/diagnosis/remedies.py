@@ -31,9 +31,7 @@ def remedy(
     if verdict.cause == "unknown":
         return _unknown(verdict), "do not change flags at random: first make the failure say more", {}
     cause = CAUSES[verdict.cause]
-    signature = (
-        verdict.hit.signature if verdict.hit is not None and verdict.hit.cause == verdict.cause else None
-    )
+    signature = verdict.hit.signature if verdict.hit is not None and verdict.hit.cause == verdict.cause else None
     change = (signature.remedy if signature else "") or cause.remedy
     avoid = (signature.avoid if signature else "") or cause.avoid
     figures: dict[str, Any] = {}
@@ -45,19 +43,12 @@ def remedy(
         change, figures = _held(verdict, context, change)
     elif verdict.cause in ("weights_oom", "runtime_oom") and verdict.hit is not None:
         figures = _oom_figures(verdict.hit.text)
-    elif (
-        verdict.cause == "kernel_resource_limit"
-        and verdict.hit is not None
-        and "required" in verdict.hit.facts
-    ):
+    elif verdict.cause == "kernel_resource_limit" and verdict.hit is not None and "required" in verdict.hit.facts:
         facts = verdict.hit.facts
         figures = {"required_bytes": int(facts["required"]), "limit_bytes": int(facts["limit"])}
         change = f"{change} (needs {facts['required']} of {facts['resource']}, the card has {facts['limit']})"
     elif verdict.note == "unbalanced_at_draft":
-        change = (
-            "the check compares free memory again when the draft starts, after the target's weights: "
-            + change
-        )
+        change = "the check compares free memory again when the draft starts, after the target's weights: " + change
     return change, avoid, figures
 
 
@@ -66,6 +57,11 @@ def _unknown(verdict: Verdict) -> str:
         return (
             "the card ran out of memory while the KV pool itself was allocated: it was sized for more than "
             "is free. Lower --mem-fraction-static, and look for another process on the card"
+        )
+    if verdict.note == "oom_somewhere":
+        return (
+            "the card ran out of memory, and nothing shows in which phase: weights, KV pool, graphs and serving "
+            f"need opposite remedies; {_COLLECT}"
         )
     if verdict.outcome == "cut" and verdict.phase is Phase.DIST_INIT:
         return (
@@ -212,9 +208,7 @@ def _graph_capture(verdict: Verdict, record: StartupRecord, change: str) -> tupl
 def _unfinished(record: StartupRecord, rank: str) -> GraphCapture | None:
     """The capture that ``rank`` was in; the size it had reached is drawn by rank 0 alone."""
     ranks: list[RankRecord] = [record.ranks[rank]] if rank in record.ranks else []
-    running = [
-        r.graphs[-1] for r in (*ranks, *record.ranks.values()) if r.graphs and r.graphs[-1].end_line is None
-    ]
+    running = [r.graphs[-1] for r in (*ranks, *record.ranks.values()) if r.graphs and r.graphs[-1].end_line is None]
     if not running:
         return None
     own = replace(running[0])
@@ -232,6 +226,9 @@ def _held(verdict: Verdict, context: Context, change: str) -> tuple[str, dict[st
         figures.update(_oom_figures(verdict.hit.text))
         figures["holders"] = [{"pid": pid, "gib": round(gib, 2)} for pid, gib in found.others]
         named = [f"process {pid} holds {gib:.2f} GiB" for pid, gib in found.others]
+        if found.unaccounted_gib is not None:
+            figures["unaccounted_gib"] = round(found.unaccounted_gib, 2)
+            named.append(f"{found.unaccounted_gib:.2f} GiB of the card are in use, but not by this process's torch")
         if "min_free_gib" in verdict.hit.facts:
             figures["min_free_gib"] = float(verdict.hit.facts["min_free_gib"])
             figures["local_free_gib"] = float(verdict.hit.facts["local_free_gib"])
@@ -239,9 +236,7 @@ def _held(verdict: Verdict, context: Context, change: str) -> tuple[str, dict[st
             named.append(f"the fullest card has {gap:.2f} GiB less free than this one")
     if context.holders:
         figures["holders"] = [{"pid": h.pid, "gib": round(h.gib, 2), "name": h.name} for h in context.holders]
-        named = [
-            f"process {h.pid} {h.name} holds {h.gib:.2f} GiB".replace("  ", " ") for h in context.holders
-        ]
+        named = [f"process {h.pid} {h.name} holds {h.gib:.2f} GiB".replace("  ", " ") for h in context.holders]
     if not figures.get("holders"):
         figures.pop("holders", None)
     return (f"{'; '.join(named)}: {change}" if named else change), figures

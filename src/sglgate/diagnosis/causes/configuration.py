@@ -10,6 +10,14 @@ from sglgate.diagnosis.model import Cause, Grade, Phase, sig
 
 _ARGS: Final = r"server_args\.py|arg_groups/|check_server_args|prepare_server_args|launch_server\.py:parse"
 
+# models/registry.py drops a module that does not import with a warning, and then denies its architecture. These stand in
+# every release from 0.5.5 to 0.5.23 (and stood in 0.4).
+_KNOWN: Final = r"Model architectures (?P<architectures>\['(?:Llama|Mistral|Mixtral|Qwen2|Qwen2Moe|Gemma|Gemma2|DeepseekV2|DeepseekV3)ForCausalLM'\])"
+_KNOWN_REMEDY: Final = (
+    "every release has this architecture, so its module did not import: look above for `Ignore import error when loading` "
+    "and install what that line misses; only then suspect the release"
+)
+
 # fmt: off
 CAUSES: Final = (
     Cause(
@@ -54,7 +62,8 @@ CAUSES: Final = (
         "use an SGLang (and a transformers) release that knows this model; compare `architectures` and `model_type` in its config.json",
         "",
         (
-            sig("model_unsupported.architecture", "are not supported for now", pattern=r"Model architectures (?P<architectures>\[[^\]]*\])"),
+            sig("model_unsupported.architecture", "are not supported for now", pattern=r"Model architectures (?P<architectures>\[[^\]]*\])", unless=_KNOWN),
+            sig("model_unsupported.known", "are not supported for now", pattern=_KNOWN, confidence="likely", remedy=_KNOWN_REMEDY),
             sig("model_unsupported.processor", "No processor registered for architecture"),
             sig("model_unsupported.no_implementation", "no SGlang implementation", "no SGLang implementation", "has no sglang implementation", "is not compatible with SGLang"),
             sig("model_unsupported.model_type", "does not recognize this architecture", "Unrecognized configuration class", "Unrecognized model in", "Unrecognized processing class", "should have a `model_type` key", "Unrecognized image processor", "Unrecognized feature extractor"),
@@ -64,7 +73,7 @@ CAUSES: Final = (
             sig("model_unsupported.rope", "rope_scaling", "RoPE scaling", "rope_type", "rope type", pattern=r"(?i)(?:Unknown|unsupported|invalid|must be|must have|missing|should (?:be|have)|KeyError)", unless=r"(?i)unrecognized keys|warn", confidence="likely"),
             sig("model_unsupported.json", "is not a valid JSON file", "JSONDecodeError", frames=r"config|transformers|hub", confidence="likely", remedy="the model's config.json is not valid JSON: download it again or repair it"),
             sig("model_unsupported.json_message", "It looks like the config file at", remedy="the model's config.json is not valid JSON: download it again or repair it", confidence="likely"),
-            sig("model_unsupported.missing_parameter", "KeyError", pattern=r"^KeyError: '(?P<parameter>(?:model|lm_head|language_model|visual|transformer|backbone|mtp)[\w.]+)'", frames=r"load_weights", unless=r"scale|qweight|qzeros|g_idx|absmax|zero_point|packed", grade=Grade.SYMPTOM, confidence="likely"),
+            sig("model_unsupported.missing_parameter", "KeyError", pattern=r"^KeyError: '(?P<parameter>(?:model|lm_head|language_model|visual|transformer|backbone|mtp)[\w.]+)'", frames=r"load_weights", unless=r"scale|qweight|qzeros|g_idx|absmax|zero_point|packed|experts\.w(?:13|2)_weight|(\b\w+_)\1", grade=Grade.SYMPTOM, confidence="likely"),
             sig("model_unsupported.strict_config", "StrictDataclass", "Validation error for field", confidence="likely"),
         ),
     ),
@@ -77,7 +86,7 @@ CAUSES: Final = (
             sig("parallel_shape_assert.block", "is not divisible by weight quantization block", pattern=r"= (?P<size>\d+) is not divisible by weight quantization (?P<block>block_\w) = (?P<block_size>\d+)"),
             sig("parallel_shape_assert.ensure", "is not divisible by", pattern=r"(?P<size>\d+) is not divisible by (?P<parts>\d+)", unless=r"(?i)page|chunk|interval|context_len"),
             sig("parallel_shape_assert.marlin", "min_thread_", "not divisible by", pattern=r"(?:partition|size)[^.]*not divisible by (?:min_thread|group_size|block)"),
-            sig("parallel_shape_assert.source", "assert ", "AssertionError", pattern=r"assert .*%\s*(?:self\.)?(?:\w*(?:tp|ep|dp|pp|cp)_?size|tensor_model_parallel\w*|\w*world_size|tp_degree|num_partitions|divisor)\b.*==\s*0"),
+            sig("parallel_shape_assert.source", "assert ", "AssertionError", pattern=r"assert .*%\s*(?:self\.)?(?:\w*(?:tp|ep|dp|pp|cp)_?size|tensor_model_parallel\w*|\w*world_size|tp_degree|num_partitions|denominator|divisor)\b.*==\s*0"),
             sig("parallel_shape_assert.multiple", "assert ", pattern=r"assert .*(?:tp|ep|dp)_size\)?\s*%\s*[\w.()]*(?:kv_heads|heads|dp_size|ep_size|nnodes|num_nodes)[\w.()]*\s*==\s*0"),
             sig("parallel_shape_assert.message", "divisible", pattern=r"(?i)(?:must|should|has to|needs to|can(?:not|'t)?) be (?:evenly )?divis\w+[^.]*(?:tp|ep|dp|tensor|parallel|expert|world|nodes|heads)|(?:heads|experts|hidden|intermediate|vocab|partition|output_size|input_size|tp_size|world_size)\b[^.]*(?:divisible|divide)", unless=r"(?i)page_size|chunked_prefill_size|max_running_requests"),
             sig("parallel_shape_assert.quant_shape", "is not aligned with the quantized weight shape"),
@@ -95,10 +104,10 @@ CAUSES: Final = (
             sig("quant_mismatch.dtype", "is not supported for quantization method"),
             sig("quant_mismatch.config_file", "Cannot find the config file for", "Cannot find any of", pattern=r"config file for|quantiz|quant_config|hf_quant_config"),
             sig("quant_mismatch.scheme", "No compressed-tensors compatible scheme was found", "compressed-tensors", pattern=r"(?i)no compressed-tensors|compressed-tensors.*(?:not supported|unsupported|invalid)"),
-            sig("quant_mismatch.parameter", "KeyError", pattern=r"^KeyError: '[\w.]*(?:scale|qweight|qzeros|g_idx|absmax|zero_point|weight_packed|quant_state)[\w.]*'", confidence="likely"),
+            sig("quant_mismatch.parameter", "KeyError", pattern=r"\bKeyError: '[\w.]*(?:experts\.w(?:13|2)_weight'|scale|qweight|qzeros|g_idx|absmax|zero_point|weight_packed|quant_state)[\w.]*'?", confidence="likely"),
             sig("quant_mismatch.attribute", "has no attribute", pattern=r"has no attribute '(?:weight_scale\w*|qweight|w\d+_weight_scale\w*|input_scale|weight_packed|w13_weight\w*|w2_weight\w*)'", confidence="likely"),
             sig("quant_mismatch.loaded_shape", "assert param", "Attempted to load weight", pattern=r"assert param\S*\.(?:shape|size\(\)).*loaded_weight|Attempted to load weight", grade=Grade.SYMPTOM, confidence="likely"),
-            sig("quant_mismatch.loader_frames", "Error", pattern=r"^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError|KeyError|AttributeError|TypeError|RuntimeError)\b", frames=r"layers/quantization/\S+(?::(?!apply|forward)\w+)? ?(?:\S+ ?){0,2}$", unless=r"(?i)divisible|out of memory|CUDA error|illegal|capability|\bsm[_ ]?\d|out of resource|No module|import", phases=(Phase.WEIGHTS, Phase.CONFIG, Phase.START), grade=Grade.SYMPTOM, confidence="likely"),
+            sig("quant_mismatch.loader_frames", "Error", pattern=r"^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError|KeyError|AttributeError|TypeError|RuntimeError)\b", frames=r"layers/quantization/[^\s:]+:(?!apply|forward)\w+(?: \S+){0,2}$", unless=r"(?i)divisible|out of memory|CUDA error|illegal|capability|\bsm[_ ]?\d|out of resource|No module|import", phases=(Phase.WEIGHTS, Phase.CONFIG, Phase.START), grade=Grade.SYMPTOM, confidence="likely"),
             sig("quant_mismatch.not_supported", "uantiz", pattern=r"(?i)^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError|RuntimeError)\b.*quantiz\w*.*(?:not supported|unsupported|does not support|not support|mismatch|must be|expected)", unless=r"(?i)divisible|capability|\bsm[_ ]?\d", confidence="likely"),
         ),
     ),
@@ -140,6 +149,9 @@ CAUSES: Final = (
             sig("dependency_mismatch.version", "PackageNotFoundError", "VersionConflict", "DistributionNotFound", "No package metadata was found", "which is less than the minimum required version", "minimum required version"),
             sig("dependency_mismatch.requires", "Error", "Exception", raised=True, pattern=r"^(?:\w+\.)*(?:ImportError|Exception|RuntimeError|PackageNotFoundError|AssertionError)\b.*\b(?:[\w-]+(?:[<>=]=?[\d.]+)|install|pip)\b.* is required|is required .*but found", confidence="likely"),
             sig("dependency_mismatch.flashinfer", "Error", "flashinfer-", "does not match", pattern=r"(?i)flashinfer\S* version .*(?:does not match|mismatch)|version .*does not match .*flashinfer"),
+            sig("dependency_mismatch.registered_twice", "is already used by a Transformers"),
+            sig("dependency_mismatch.own_import", "Error", raised=True, pattern=r"^(?:\w+\.)*(?:ValueError|RuntimeError|TypeError|AttributeError|AssertionError|OSError)\b", frames=r"(?:transformers|tokenizers|torchvision|torchaudio|xgrammar|outlines|torchao|vllm|triton|flash_attn)/\S*:<module>(?: \S+){0,3}$", unless=r"CUDA|cuda|undefined symbol", grade=Grade.SYMPTOM, confidence="likely"),
+            sig("dependency_mismatch.any_library", "cannot open shared object file", pattern=r"(?i)\bImportError: (?:\[[^\]]*\] )?(?P<library>lib[\w.+-]+\.so[\d.]*)", grade=Grade.SYMPTOM, confidence="likely"),
             sig("dependency_mismatch.numpy", "numpy.dtype size changed", "numpy.core.multiarray failed to import", "_ARRAY_API not found"),
             sig("dependency_mismatch.please_install", "lease install", "pip install", pattern=r"^(?:\w+\.)*(?:ImportError|ModuleNotFoundError|RuntimeError|ValueError|Exception|PackageNotFoundError)\b", unless=r"sgl[_-]kernel|CUDA|cuda", confidence="likely"),
             sig("dependency_mismatch.operator", "operator torchvision::nms does not exist", "partially initialized module", confidence="likely"),
@@ -159,6 +171,7 @@ CAUSES: Final = (
         "do not look for a GPU problem: the server answered nobody because nobody reached it",
         (
             sig("warmup_or_proxy.proxy", "ProxyError", "Unable to connect to proxy", "Cannot connect to proxy"),
+            sig("warmup_or_proxy.absolute_uri", "model_info HTTP/", pattern=r'"GET http://\S+/(?:get_)?model_info HTTP/1\.\d" (?P<status>[45]\d\d)', confidence="likely"),
             sig("warmup_or_proxy.warmup", "Initialization failed. warmup error", grade=Grade.WEAK, confidence="likely"),
             sig("warmup_or_proxy.assert", "AssertionError", pattern=r"<Response \[(?P<status>\d+)\]>", confidence="likely", grade=Grade.WEAK),
             sig("warmup_or_proxy.read_timeout", "ReadTimeout", "Read timed out", frames=r"http_server|_execute_server_warmup|_wait_and_warmup", grade=Grade.WEAK, confidence="likely"),
@@ -172,6 +185,8 @@ CAUSES: Final = (
         (
             sig("engine_bug.leak", "memory leak detected", "pool memory leak"),
             sig("engine_bug.unbalanced_draft", "The memory capacity is unbalanced", frames=r"eagle_worker|speculative/|draft_worker", raised=True, confidence="likely", remedy="the check compares free memory again when the draft starts, after the target's weights: update SGLang, or set SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=0 where it is known"),
+            sig("engine_bug.req_slots", "alloc_req_slots runs out of memory", confidence="likely"),
+            sig("engine_bug.own_class", "has no attribute", pattern=r"AttributeError: '(?:ModelConfig|ServerArgs|ModelRunner|Scheduler|TpModelWorker|ForwardBatch|ScheduleBatch|TokenizerManager)' object has no attribute", grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.serving", "Error", raised=True, pattern=r"^(?:\w+\.)*(?:AssertionError|ValueError|RuntimeError|NotImplementedError|Exception)\b", unless=r"(?i)cuda|nccl|memory|gloo|TCPStore|connection|timed? ?out|deadline|lease", frames=r"sglang/", phases=(Phase.SERVING,), grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.python", "AttributeError", "TypeError", "UnboundLocalError", "NameError", "IndexError", "KeyError", "ZeroDivisionError", "RecursionError", pattern=r"^(?:\w+\.)*(?:AttributeError|TypeError|UnboundLocalError|NameError|IndexError|KeyError|ZeroDivisionError|RecursionError)\b", frames=r"sglang/\S+$", grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.tensor", "RuntimeError", pattern=r"^RuntimeError: (?:The size of tensor|The expanded size|shape '|mat1 and mat2|Sizes of tensors|Expected all tensors|expected scalar type|index \d+ is out of bounds|selected index|start \(|Boolean value|Tensors must have|expected m1)", frames=r"sglang/", grade=Grade.WEAK, confidence="likely"),

@@ -18,7 +18,7 @@ CAUSES: Final = (
         (
             sig("nccl_error.socket", "no socket interface found", "No socket interface found", "No IP interface found", confidence="likely"),
             sig("nccl_error.ib", "ibv_", "Got completion from peer", "IB device", pattern=r"(?:ibv_\w+ failed|Call to ibv_\w+|Got completion from peer .* with status|no IB device)", confidence="likely", grade=Grade.WEAK),
-            sig("nccl_error.error", "ncclUnhandledCudaError", "ncclInternalError", "ncclSystemError", "ncclInvalidUsage", "ncclInvalidArgument", "NCCL error", "NCCL Error", "nccl error", "DistBackendError", "unhandled system error", "unhandled cuda error", pattern=r"(?i)nccl|DistBackendError|unhandled", unless=r"ncclRemoteError|remote process exited|TCPStore|peer access|Missing \"iommu|Watchdog caught collective|Failed to open lib|NET/Plugin|cannot open shared object", grade=Grade.WEAK, confidence="likely"),
+            sig("nccl_error.error", "ncclUnhandledCudaError", "ncclInternalError", "ncclSystemError", "ncclInvalidUsage", "ncclInvalidArgument", "NCCL error", "NCCL Error", "nccl error", "DistBackendError", "unhandled system error", "unhandled cuda error", pattern=r"(?i)nccl|DistBackendError|unhandled", unless=r"terminate called after throwing|ncclRemoteError|remote process exited|TCPStore|peer access|Missing \"iommu|Watchdog caught collective|Failed to open lib|NET/Plugin|cannot open shared object", grade=Grade.WEAK, confidence="likely"),
             sig("nccl_error.warn", "NCCL WARN", grade=Grade.HINT),
             sig("nccl_error.remote", "ncclRemoteError", "remote process exited", grade=Grade.CASCADE, confidence="likely"),
             sig("nccl_error.store", "TCPStore", pattern=r"(?i)TCPStore.*(?:timeout|timed out|connection|broken|closed|failed|recvValue|sendBytes)|recvValue failed|Failed to recv|wait timeout", grade=Grade.CASCADE, confidence="likely"),
@@ -57,7 +57,7 @@ CAUSES: Final = (
         "do not follow the memory hints printed below a failed capture: they are printed for every error there",
         (
             sig("custom_allreduce_failure.invalid", "custom_all_reduce.cu", pattern=r"custom_all_reduce\.cuh?:\d+.*'?(?:invalid argument|invalid resource handle|invalid device (?:pointer|context)|unknown error|operation not supported)"),
-            sig("custom_allreduce_failure.frames", "invalid argument", "invalid resource handle", "invalid device pointer", "CUDART error", frames=r"custom_all_reduce|cuda_wrapper", confidence="certain"),
+            sig("custom_allreduce_failure.frames", "invalid argument", "invalid resource handle", "invalid device pointer", "CUDART error", frames=r"custom_all_reduce|cuda_wrapper|flashinfer/comm/(?:cuda_ipc|trtllm_ar)", confidence="certain"),
             sig("custom_allreduce_failure.handle", "cudaIpcOpenMemHandle", "cudaIpcGetMemHandle", "get_graph_buffer_ipc_meta", "register_graph_buffers", pattern=r"(?i)invalid|fail|error", unless=r"illegal memory|out of memory|^File |not supported", confidence="likely"),
             sig("custom_allreduce_failure.assert", "ustom_all_reduce", "ustomAllreduce", "ustom all-reduce", "ustom allreduce", pattern=r"(?i)(?:assert|error|exception)[^.]*(?:not registered|invalid|failed|unsupported|handle)|buffer.* is not registered", unless=r"illegal memory|out of memory|disabled|Setup Custom allreduce failed", confidence="likely"),
             sig("custom_allreduce_failure.expandable", "expandable_segments:True", pattern=r"CONF.{0,6}expandable_segments:True", unless=r"try setting|fragmentation", grade=Grade.HINT),
@@ -86,7 +86,7 @@ CAUSES: Final = (
         "read `dmesg` for Xid lines, reset or power-cycle the card, and have it checked if it comes back",
         "do not retry the launch on it: the card must be reset first",
         (
-            sig("device_fault.xid", "Xid", pattern=r"NVRM: Xid .*?: (?P<xid>\d+)|\bXid (?:error )?(?P<xid_number>\d+)", unless=r"Xid \(?[^,]*?\)?: (?:13|31|43|45),"),
+            sig("device_fault.xid", "Xid", pattern=r"NVRM: Xid [^,]*?: (?P<xid>(?!(?:13|31|43|45)\b)\d+)\b|\bXid (?:error )?(?P<xid_number>(?!(?:13|31|43|45)\b)\d+)\b"),
             sig("device_fault.bus", "fallen off the bus", "GPU is lost", "Unable to determine the device handle for GPU", "No devices were found", "GPU has fallen"),
             sig("device_fault.ecc", "uncorrectable ECC error", "cudaErrorECCUncorrectable", "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable NVLink error"),
             sig("device_fault.hardware", "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error", "GSP RPC timeout", "GSP task", "NVRM: GPU", "GPU requires reset", "GPU is probably locked", "RmInitAdapter failed", "CUDA_ERROR_DEVICE_UNAVAILABLE"),

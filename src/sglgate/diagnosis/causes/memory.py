@@ -28,6 +28,8 @@ _OOM: Final = (
     "error 2 'out of memory'",
 )
 _CLASS_ONLY: Final = r"class OutOfMemoryError|except \S*OutOfMemoryError"
+# A kernel called through TVM's FFI allocates its scratch in a forward pass, never for weights.
+_TVM: Final = r"tvm\S*\.InternalError"
 
 
 def _oom(name: str, *phases: Phase) -> Signature:
@@ -72,7 +74,11 @@ CAUSES: Final = (
         "the card ran out of memory while weights were created or loaded (the draft's included)",
         "use more tensor parallelism or quantised weights, or free the card of other processes",
         "do not tune --mem-fraction-static: weights are loaded before it matters",
-        (_oom("weights_oom.cuda", Phase.START, Phase.CONFIG, Phase.WEIGHTS),),
+        (
+            _oom("weights_oom.cuda", Phase.CONFIG, Phase.WEIGHTS),
+            sig("weights_oom.early", *_OOM, unless=_CLASS_ONLY + "|" + _TVM, phases=(Phase.START,), confidence="likely"),
+            sig("weights_oom.loading", "checkpoint shards:", "loading shards:", phases=(Phase.START,), grade=Grade.HINT),
+        ),
     ),
     Cause(
         "graph_capture_oom",
@@ -88,6 +94,7 @@ CAUSES: Final = (
         "do not raise --mem-fraction-static: activations live outside it",
         (
             _oom("runtime_oom.cuda", Phase.WARMUP, Phase.SERVING),
+            sig("runtime_oom.tvm", *_OOM, pattern=_TVM, phases=(Phase.START,), confidence="likely"),
             sig("runtime_oom.prefill", "Prefill out of memory. Try to lower your batch size", confidence="likely"),
             sig("runtime_oom.decode", "Decode out of memory. Try to lower your batch size", confidence="likely"),
         ),
