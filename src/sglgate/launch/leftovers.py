@@ -17,6 +17,7 @@ from sglgate.launch.node_lock import default_lock_file
 
 #: Stands in the environment of every process of a launch, whatever its session and parent.
 TAG: Final = "SGLGATE_LAUNCH"
+_KEEPERS_NEED_S: Final = 5.0
 #: Names that SGLang, torch, NCCL and Python give to segments. Whatever else lies there is somebody's file.
 _SEGMENT: Final = re.compile(r"(sglang_|psm_|sem\.|torch_|nccl-|cuda\.shm)")
 _SHM: Final = Path("/dev/shm")  # noqa: S108 - listed, never written
@@ -44,6 +45,22 @@ def tagged_processes() -> dict[int, str]:
         if command:
             found[int(entry.name)] = command[:120]
     return found
+
+
+def require_no_others() -> None:
+    """Return when no process of an earlier launch lives.
+
+    The lock of a run that was killed is free at once; its keepers need a moment more to end their servers.
+
+    Raises:
+        LeftoverError: one still lives after that moment; each is named.
+    """
+    end = time.monotonic() + _KEEPERS_NEED_S
+    while others := tagged_processes():
+        if time.monotonic() > end:
+            listed = "; ".join(f"pid {pid}: {command}" for pid, command in others.items())
+            raise LeftoverError(f"processes of an earlier launch still live: {listed}", phase="process")
+        time.sleep(0.1)
 
 
 class MemoryLedger:

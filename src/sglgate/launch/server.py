@@ -16,7 +16,7 @@ from sglgate.errors import SglgateError
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.errors import LaunchError, LeftoverError
 from sglgate.launch.keeping import Kept
-from sglgate.launch.leftovers import TAG, MemoryLedger, tag, tagged_processes
+from sglgate.launch.leftovers import TAG, MemoryLedger, require_no_others, tag
 from sglgate.launch.ports import free_port
 from sglgate.launch.watch import LogWatch
 from sglgate.logs.record import StartupRecord
@@ -96,9 +96,7 @@ class Server:
             LaunchError: it died, hung in a phase, or said that it was up and did not answer; nothing of it is left.
             LeftoverError: an earlier server's process still lives, so nothing was started.
         """
-        if others := tagged_processes():
-            listed = "; ".join(f"pid {pid}: {command}" for pid, command in others.items())
-            raise LeftoverError(f"processes of an earlier launch still live: {listed}", phase="process")
+        require_no_others()
         self._ledger = MemoryLedger(self.profile)
         begun = time.monotonic()
         self._kept = Kept(self.argv, self.log, server_environment(self.candidate))
