@@ -14,7 +14,7 @@ from sglgate.config import Candidate, Profile
 from sglgate.diagnosis import Diagnosis, diagnose_file
 from sglgate.errors import SglgateError
 from sglgate.launch.client import Client, ServerError
-from sglgate.launch.errors import LaunchError, LeftoverError
+from sglgate.launch.errors import LaunchError
 from sglgate.launch.keeping import Kept
 from sglgate.launch.leftovers import TAG, MemoryLedger, require_no_others, tag
 from sglgate.launch.ports import free_port
