@@ -159,9 +159,7 @@ def _terminate(server: Server) -> None:
 def _long_prompt(server: Server) -> None:
     """One forward pass that takes longer than the watchdog waits."""
     if server.wait_for("fired up"):
-        body = json.dumps(
-            {"text": "one two three four " * 1900, "sampling_params": {"max_new_tokens": 4}}
-        ).encode()
+        body = json.dumps({"text": "one two three four " * 1900, "sampling_params": {"max_new_tokens": 4}}).encode()
         request = urllib.request.Request(
             f"http://127.0.0.1:{server.port}/generate", body, {"Content-Type": "application/json"}
         )
@@ -187,9 +185,9 @@ def _stock_kernel_package(folder: Path) -> dict[str, str]:
 def _draft(folder: Path, models: Path, **changes: object) -> Path:
     target = folder / "draft"
     shutil.copytree(models / TINY, target)
-    _config(
-        lambda c: c.update({"architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1, **changes})
-    )(target)
+    _config(lambda c: c.update({"architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1, **changes}))(
+        target
+    )
     return target
 
 
@@ -250,9 +248,7 @@ def run(case: Case, python: Path, models: Path) -> str:
             case.edit(folder / "model")
             model = str(folder / "model")
         extra = case.prepare(folder) if case.prepare else {}
-        arguments = [
-            a.replace("{draft}", str(_draft(folder, models))) if "{draft}" in a else a for a in case.arguments
-        ]
+        arguments = [a.replace("{draft}", str(_draft(folder, models))) if "{draft}" in a else a for a in case.arguments]
         arguments = [a.replace("{port}", str(port)) for a in arguments]
         command = [
             *case.prefix, str(python), "-m", "sglang.launch_server", "--model-path", model, "--host", "127.0.0.1", "--port", str(port),
@@ -308,9 +304,7 @@ def _anonymous(text: str, python: Path, models: Path, folder: Path) -> str:
 
 def main() -> int:
     """Run the cases that were asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--models", type=Path, required=True)
     parser.add_argument("--only", nargs="*", default=[])

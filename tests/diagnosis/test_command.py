@@ -57,9 +57,7 @@ def test_the_evidence_names_the_line_of_the_log():
     assert FAILED.read_text().splitlines()[line.line - 1].endswith(line.text)
 
 
-SILENT = b"".join(
-    b"[2026-01-01 00:00:0%d TP%d] Init torch distributed begin.\n" % (rank, rank) for rank in range(2)
-)
+SILENT = b"".join(b"[2026-01-01 00:00:0%d TP%d] Init torch distributed begin.\n" % (rank, rank) for rank in range(2))
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,7 @@ EXPECTED = {
 
 
 def test_every_log_has_an_expected_answer_and_every_answer_a_log():
-    assert sorted(str(path.relative_to(CORPUS).with_suffix("")) for path in CORPUS.glob("*/*.log")) == sorted(
-        EXPECTED
-    )
+    assert sorted(str(path.relative_to(CORPUS).with_suffix("")) for path in CORPUS.glob("*/*.log")) == sorted(EXPECTED)
 
 
 def test_every_cause_has_two_logs_and_the_culprit_is_not_always_rank_0():

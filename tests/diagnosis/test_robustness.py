@@ -17,9 +17,7 @@ CORPUS = Path(__file__).parent / "corpus"
 HEALTHY = [path.read_bytes() for path in sorted(CORPUS.glob("*/none-*.log"))] + [
     path.read_bytes() for path in sorted(CORPUS.glob("real/healthy*.log"))
 ]
-FAILED = [
-    path for path in sorted(CORPUS.glob("written/*.log")) if not path.name.startswith(("none", "unknown"))
-]
+FAILED = [path for path in sorted(CORPUS.glob("written/*.log")) if not path.name.startswith(("none", "unknown"))]
 WORDS = b" ".join(path.read_bytes() for path in FAILED).split()
 
 
@@ -35,9 +33,7 @@ def test_random_bytes_are_answered(data):
 @given(st.lists(st.sampled_from(sorted(set(WORDS))), max_size=400), st.integers(0, 2**32))
 def test_words_of_failures_in_any_order_are_answered(words, seed):
     shuffle = random.Random(seed)
-    text = b"".join(
-        word + shuffle.choice([b" ", b"\n", b": ", b"\r", b"\x1b[31m", b"\x00"]) for word in words
-    )
+    text = b"".join(word + shuffle.choice([b" ", b"\n", b": ", b"\r", b"\x1b[31m", b"\x00"]) for word in words)
     assert diagnose_text(text).cause in KNOWN_CAUSES
 
 
@@ -60,12 +56,7 @@ def test_a_healthy_log_whose_ranks_interleave_otherwise_stays_healthy(log, seed)
     lines = log.splitlines(keepends=True)
     for at in range(len(lines) - 1):
         first, second = lines[at], lines[at + 1]
-        if (
-            b" TP" in first[:30]
-            and b" TP" in second[:30]
-            and first[20:27] != second[20:27]
-            and shuffle.random() < 0.5
-        ):
+        if b" TP" in first[:30] and b" TP" in second[:30] and first[20:27] != second[20:27] and shuffle.random() < 0.5:
             lines[at], lines[at + 1] = second, first
     answer = diagnose_text(b"".join(lines))
     assert (answer.outcome, answer.cause) == ("ready", "none")
@@ -92,15 +83,10 @@ def test_what_carries_the_log_does_not_change_the_cause(path, carrier):
     assert (other.cause, other.phase) == (plain.cause, plain.phase)
 
 
-@pytest.mark.parametrize(
-    "name", ["weights_oom-create", "kernel_arch_unsupported-no-image", "too_few_gpus-0.5.9"]
-)
+@pytest.mark.parametrize("name", ["weights_oom-create", "kernel_arch_unsupported-no-image", "too_few_gpus-0.5.9"])
 def test_an_export_with_the_newest_line_first_is_turned_round(name):
     data = (CORPUS / "written" / f"{name}.log").read_bytes()
-    lines = [
-        b"ERROR 2026-03-01T09:%02d:%02dZ " % divmod(at, 60) + line
-        for at, line in enumerate(data.splitlines())
-    ]
+    lines = [b"ERROR 2026-03-01T09:%02d:%02dZ " % divmod(at, 60) + line for at, line in enumerate(data.splitlines())]
     backwards = b"\n".join(reversed(lines))
     plain, answer = diagnose_text(data), diagnose_text(backwards)
     assert (answer.cause, answer.phase) == (plain.cause, plain.phase)

@@ -76,9 +76,7 @@ class Log:
             self.say(f"server_args={values!r}")
         else:
             self.say("server_args=ServerArgs(" + ", ".join(f"{k}={v!r}" for k, v in values.items()) + ")")
-        for name, step in zip(
-            STAGES, ("", "_dist", "_weights", "_pool", "_graphs", "_ready", "_serving"), strict=True
-        ):
+        for name, step in zip(STAGES, ("", "_dist", "_weights", "_pool", "_graphs", "_ready", "_serving"), strict=True):
             if step:
                 getattr(self, step)()
             if name == stage:
@@ -103,9 +101,7 @@ class Log:
         )
         elapsed = "" if self.version == "0.5.5" else "elapsed=11.20 s, "
         kind = "dtype=torch.bfloat16, " if self.version in ("0.5.5", "0.5.9") else ""
-        self.all(
-            f"Load weight end. {elapsed}type=LlamaForCausalLM, {kind}avail mem=40.10 GB, mem usage=53.70 GB."
-        )
+        self.all(f"Load weight end. {elapsed}type=LlamaForCausalLM, {kind}avail mem=40.10 GB, mem usage=53.70 GB.")
 
     def _pool(self) -> None:
         dtype = "dtype: torch.bfloat16, " if self.version in ("0.5.15", "0.5.23") else ""
@@ -114,9 +110,7 @@ class Log:
 
     def _graphs(self) -> None:
         if self.version in ("0.5.15", "0.5.23"):
-            self.all(
-                "Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, avail mem=13.80 GB"
-            )
+            self.all("Capture target decode CUDA graph begin. backend=full, num_tokens_per_req=1, avail mem=13.80 GB")
         else:
             self.all("Capture cuda graph begin. This can take up to several minutes. avail mem=13.80 GB")
             self.say("Capture cuda graph bs [1, 2, 4, 8, 16, 32, 64, 128, 256]", 0)
@@ -241,9 +235,7 @@ def logs() -> dict[str, Log]:
         .cascade(3),
     )
     negative = Log("0.5.9", 2).until("weights", 0.5)
-    negative.all(
-        "max_total_tokens=131072 is larger than the profiled value -55705. Use the profiled value instead."
-    )
+    negative.all("max_total_tokens=131072 is larger than the profiled value -55705. Use the profiled value instead.")
     add(
         "kv_budget_exhausted-profiled",
         negative.fails(
@@ -425,9 +417,7 @@ def logs() -> dict[str, Log]:
         )
         .chain(
             CAPTURE,
-            captured(
-                "Failed: Cuda error /sgl-kernel/csrc/allreduce/custom_all_reduce.cuh:464 'invalid argument'"
-            ),
+            captured("Failed: Cuda error /sgl-kernel/csrc/allreduce/custom_all_reduce.cuh:464 'invalid argument'"),
         )
         .cascade(7),
     )
@@ -629,12 +619,8 @@ def logs() -> dict[str, Log]:
     add("host_oom_killed-cgroup", kernel)
 
     add("device_fault-xid", Log("0.5.9", 8).until("serving"))
-    written["device_fault-xid"].raw(
-        "kernel: NVRM: Xid (PCI:0000:41:00): 79, pid=1234, GPU has fallen off the bus."
-    )
-    written["device_fault-xid"].fails(6, SERVE, "torch.AcceleratorError: CUDA error: unknown error").cascade(
-        6
-    )
+    written["device_fault-xid"].raw("kernel: NVRM: Xid (PCI:0000:41:00): 79, pid=1234, GPU has fallen off the bus.")
+    written["device_fault-xid"].fails(6, SERVE, "torch.AcceleratorError: CUDA error: unknown error").cascade(6)
     add(
         "device_fault-ecc",
         Log("0.5.23")

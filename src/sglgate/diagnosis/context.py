@@ -16,9 +16,7 @@ _HANGING: Final = re.compile(
     r"|卡住|hang住"
 )
 _REMARK: Final = re.compile(r"(?i)\b(?:hangs?|hung|hanging|stuck)\b|卡住|hang住")
-_NVIDIA_SMI: Final = re.compile(
-    r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB"
-)
+_NVIDIA_SMI: Final = re.compile(r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB")
 
 
 _PEER_TO_PEER: Final = re.compile(
@@ -142,6 +140,5 @@ def _holder(item: Any) -> Holder:
 
 def _from_nvidia_smi(text: str) -> tuple[Holder, ...]:
     return tuple(
-        Holder(int(m["pid"]), int(m["mib"]) / 1024, m["name"], int(m["gpu"]))
-        for m in _NVIDIA_SMI.finditer(text)
+        Holder(int(m["pid"]), int(m["mib"]) / 1024, m["name"], int(m["gpu"])) for m in _NVIDIA_SMI.finditer(text)
     )

@@ -68,11 +68,7 @@ def evidence(verdict: Verdict, incident: Incident, record: StartupRecord) -> tup
         lines.append((verdict.hit.line, verdict.hit.text))
         lines += [(hit.line, hit.text) for hit in incident.hits if hit.cause == verdict.cause][:3]
     if verdict.failure is not None:
-        text = (
-            f"{verdict.failure.type}: {verdict.failure.message}"
-            if verdict.failure.message
-            else verdict.failure.type
-        )
+        text = f"{verdict.failure.type}: {verdict.failure.message}" if verdict.failure.message else verdict.failure.type
         lines.append((verdict.failure.line, text))
     lines += [(hit.line, hit.text) for hit in verdict.hints if hit.cause == verdict.cause][:1]
     if verdict.hit is None and verdict.cause != "none":
