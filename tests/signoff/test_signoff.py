@@ -140,9 +140,20 @@ def test_a_changed_default_is_named_and_one_that_was_asked_for_is_not_called_so(
     dossier = build(launched(0.9, 1), launched(0.8, 2))
 
     assert {(d.name, d.note) for d in dossier.arguments["c"]} == {
-        ("mem_fraction_static", "default changed"), ("tp_size", "asked for"),
+        ("mem_fraction_static", "default changed"), ("tp_size", "asked alike, overruled"),
     }  # fmt: skip
-    assert dossier.items[0].causes == ("default changed: mem_fraction_static 0.9 -> 0.8",)
+    assert dossier.items[0].causes == (
+        "default changed: mem_fraction_static 0.9 -> 0.8",
+        "asked alike, overruled: tp_size 1 -> 2",
+    )
+
+
+def test_a_gate_that_is_green_for_less_has_lost_coverage() -> None:
+    both = make(metric="tokens, rank TP0")
+
+    (item,) = build(side(both, make(metric="tokens, rank TP1")), side(both)).items
+
+    assert (item.kind, item.metric) == (Kind.COVERAGE_LOST, "tokens, rank TP1")
 
 
 def log_of(fraction: float, tokens: int, draft_first: bool, *, cell_kib: int = 64) -> str:

@@ -143,7 +143,7 @@ def _trend(args: argparse.Namespace) -> int:
             {
                 **{name: getattr(rows[0], name) for name in fields},
                 "points": [{name: getattr(row, name) for name in points} for row in rows],
-                "changes": [{"run": rows[c.index].run, **asdict(c)} for c in changes],
+                "changes": [{"run": rows[c.index].run, **asdict(c), "ratio": c.ratio} for c in changes],
             }
             for rows, changes in found
         ]

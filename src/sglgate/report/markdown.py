@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sglgate.evidence import Evidence, Verdict
+from sglgate.evidence import Evidence
 from sglgate.report.board import build_board
 from sglgate.run import RunInfo
 
@@ -52,8 +52,3 @@ def cell(text: str) -> str:
     line = line if len(line) <= _LIMIT else f"{line[: _LIMIT - 1]}…"
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|!#~])", r"\\\1", line)
-
-
-def is_green(info: RunInfo, evidence: Sequence[Evidence]) -> bool:
-    """Whether the run ended, and every gate of it is green."""
-    return info.finished is not None and info.exit_code == 0 and build_board(evidence).verdict is Verdict.PASS

@@ -106,9 +106,9 @@ def explain(items: Sequence[Item], kv: Sequence[KvAttribution], defaults: dict[s
             causes += account.lines()
         if item.kind in (Kind.REGRESSION, Kind.PATH_LOST, Kind.NEW_AND_RED, Kind.ANSWERS_CHANGED):
             causes += tuple(
-                f"default changed: {one.name} {one.old} -> {one.new}"
+                f"{one.note}: {one.name} {one.old} -> {one.new}"
                 for one in defaults.get(item.candidate, [])
-                if one.note == "default changed"
+                if one.note in ("default changed", "asked alike, overruled")
             )
         found.append(replace(item, causes=causes))
     return found

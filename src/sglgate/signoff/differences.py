@@ -13,10 +13,11 @@ _ABSENT: Final = "absent"
 #: Differs with every launch, or is a result and no argument.
 _NOT_ARGUMENTS: Final = frozenset(
     {
-        "host", "port", "nccl_port", "dist_init_addr", "random_seed", "startup_time", "launch_command",
-        "internal_states", "version", "status", "kv_events", "model_path", "tokenizer_path", "served_model_name", "max_total_num_tokens",
-        "max_req_input_len", "speculative_draft_model_path", "weight_version", "frontend", "smg_http_sidecar_port",
-        "engine_info_bootstrap_port", "disaggregation_bootstrap_port", "encoder_bootstrap_port",
+        "host", "port", "nccl_port", "dist_init_addr", "random_seed", "startup_time", "launch_command", "version",
+        "internal_states", "status", "kv_events", "model_path", "tokenizer_path", "served_model_name", "frontend",
+        "max_total_num_tokens", "max_req_input_len", "speculative_draft_model_path", "weight_version",
+        "smg_http_sidecar_port", "engine_info_bootstrap_port", "disaggregation_bootstrap_port",
+        "encoder_bootstrap_port",
     }
 )  # fmt: skip
 
@@ -48,16 +49,18 @@ def packages(old: Side, new: Side) -> list[Difference]:
 
 
 def arguments(old: Side, new: Side, candidate: str) -> list[Difference]:
-    """The server's resolved arguments; one that neither side asked for is a default that changed."""
+    """The server's resolved arguments.
+
+    One that neither side asked for is a default that changed; one that both asked for alike, SGLang overruled.
+    """
     a, b = old.launch(candidate), new.launch(candidate)
     if a is None or b is None:
         return []
     resolved = [{k: v for k, v in launch.get("resolved", {}).items() if k not in _NOT_ARGUMENTS} for launch in (a, b)]
-    asked = {
-        name.replace("-", "_")
+    asked = [
+        {n.replace("-", "_"): v for n, v in side.info.candidates.get(candidate, {}).get("arguments", {}).items()}
         for side in (old, new)
-        for name in side.info.candidates.get(candidate, {}).get("arguments", {})
-    }
+    ]
     found = []
     for one in _differing(*resolved):
         if one.name not in resolved[0] or one.name not in resolved[1]:
@@ -66,7 +69,8 @@ def arguments(old: Side, new: Side, candidate: str) -> list[Difference]:
                 continue
             note = "new argument" if one.old == _ABSENT else "argument removed"
         else:
-            note = "asked for" if one.name in asked else "default changed"
+            before, after = (names.get(one.name) for names in asked)
+            note = "asked for" if before != after else "default changed" if before is None else "asked alike, overruled"
         found.append(Difference(one.name, one.old, one.new, note))
     return found
 

@@ -76,6 +76,7 @@ def join(old: Side, new: Side, margin: float = MARGIN) -> tuple[list[Item], list
     """Differences that somebody must know of, gravest kind first, and every metric that both runs hold."""
     items = [*_gates(old, new)]
     red = {(item.candidate, item.suite, item.gate) for item in items}
+    items += [item for item in _metrics_of_one_side(old, new) if (item.candidate, item.suite, item.gate) not in red]
     rows = _rows(old, new)
     for row in rows:
         if row.key[:3] not in red and (item := _moved(row, margin)) is not None:
@@ -125,6 +126,19 @@ def _kind(old: Verdict | None, new: Verdict | None) -> Kind | None:
     if old is not green:
         return Kind.RED_IN_BOTH if old in (Verdict.FAIL, Verdict.NOT_EXERCISED) else Kind.REGRESSION
     return Kind.PATH_LOST if new is Verdict.NOT_EXERCISED else Kind.REGRESSION
+
+
+def _metrics_of_one_side(old: Side, new: Side) -> list[Item]:
+    """A gate that looks at fewer ranks, sizes or cells than it did is green for less."""
+    return [
+        Item(kind, *key, text=f"{key[3]}: {word}")
+        for here, there, kind, word in (
+            (old, new, Kind.COVERAGE_LOST, "not measured any more"),
+            (new, old, Kind.COVERAGE_GAINED, "not measured before"),
+        )
+        for key in here.metrics
+        if key not in there.metrics
+    ]
 
 
 def _rows(old: Side, new: Side) -> list[Row]:
