@@ -36,7 +36,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write ``index.html``, or print another format; 0 if every gate of the finished run is green, 1 if not, 2 if it is no run."""
+    """Write ``index.html``, or print another format; 0 if the finished run is green, 1 if not, 2 if it is no run."""
     from sglgate.report import build_board, junit_xml, markdown_summary, openmetrics, summary_lines, write_html
     from sglgate.run import read_evidence, read_run
 
