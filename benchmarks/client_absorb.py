@@ -151,9 +151,7 @@ def measure(args: argparse.Namespace) -> dict[str, dict[int, list[dict]]]:
             for name in [*IN_PROCESS, *OTHERS]:
                 if name in missing:
                     continue
-                with stub.running(
-                    stub.StubConfig(events_per_write=args.events_per_write), cpu=args.stub_cpu
-                ) as url:
+                with stub.running(stub.StubConfig(events_per_write=args.events_per_write), cpu=args.stub_cpu) as url:
                     try:
                         if name in IN_PROCESS:
                             sample = child(name, args, url, concurrency, requests)
@@ -193,9 +191,7 @@ def print_table(samples: dict[str, dict[int, list[dict]]], concurrencies: list[i
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sglang-python", help="interpreter that has sglang")
     parser.add_argument("--tokenizer", help="folder with a tokenizer, for the clients that need one")
     parser.add_argument("--guidellm", help="the guidellm executable")

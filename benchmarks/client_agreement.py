@@ -89,9 +89,7 @@ def bench_serving(args: argparse.Namespace, prompts: PromptSet) -> dict[str, flo
 def flush(url: str) -> None:
     for _ in range(50):
         try:
-            urllib.request.urlopen(
-                urllib.request.Request(f"{url}/flush_cache", method="POST"), timeout=30
-            ).close()
+            urllib.request.urlopen(urllib.request.Request(f"{url}/flush_cache", method="POST"), timeout=30).close()
             return
         except OSError:
             time.sleep(0.2)  # refused while a request is still being cleared away
@@ -106,9 +104,7 @@ def agrees(mine: list[float], theirs: list[float]) -> tuple[float, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
     parser.add_argument("--sglang-python", required=True)
     parser.add_argument("--tokenizer", required=True)

@@ -149,9 +149,7 @@ def report(results: dict[Setting, Seen]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stack", required=True, help="the stack's interpreter")
     parser.add_argument("--model", required=True, help="the SmolLM2 folder")
     parser.add_argument("--draft", required=True, help="the EAGLE-3 draft folder")

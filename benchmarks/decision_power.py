@@ -109,9 +109,7 @@ def spent() -> None:
     ):
         row: list[str] = [name]
         for prior_df in (0, 12, 24):
-            row.append(
-                f"{joint_error(looks, alphas, prior_df):.4f} ({simulated(looks, alphas, prior_df):.4f})"
-            )
+            row.append(f"{joint_error(looks, alphas, prior_df):.4f} ({simulated(looks, alphas, prior_df):.4f})")
         rows.append(row)
     table("spent", ["looks and levels", "from scratch", "12 df pooled", "24 df pooled"], rows)
 
@@ -366,8 +364,7 @@ def family() -> None:
 
 
 TABLES = {
-    f.__name__: f
-    for f in (example, spent, designs, operating, sizes, robust, noisier, refusals, fitness, family)
+    f.__name__: f for f in (example, spent, designs, operating, sizes, robust, noisier, refusals, fitness, family)
 }
 
 if __name__ == "__main__":

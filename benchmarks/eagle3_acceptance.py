@@ -35,9 +35,7 @@ def line(name: str, lengths: list[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="a server started with --speculative-algorithm EAGLE3")
     parser.add_argument("--prompts", type=int, default=35)
     options = parser.parse_args()

@@ -66,14 +66,10 @@ SPECULATIVE = {
 
 def main() -> int:
     """Run the asked entries; 0 when every launch ended as its entry expects."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stack", required=True, help="the CPU stack's python")
     parser.add_argument("--models", required=True, type=Path, help="folder with the small models")
-    parser.add_argument(
-        "--draft", type=Path, help="an EAGLE-3 draft for the SmolLM2 model: adds the draft entries"
-    )
+    parser.add_argument("--draft", type=Path, help="an EAGLE-3 draft for the SmolLM2 model: adds the draft entries")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these, in this order")
     parser.add_argument("--lock", type=Path, help="a file to lock while servers run")
@@ -135,16 +131,12 @@ def launch(name: str, entry: dict[str, Any], stack: str, models: Path, out: Path
     began = time.monotonic()
     raw = out / f"{name}.raw"
     with raw.open("wb") as sink:
-        process = subprocess.Popen(
-            command, stdout=sink, stderr=subprocess.STDOUT, env=environment, process_group=0
-        )
+        process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, env=environment, process_group=0)
         try:
             outcome = wait(process, raw, deadline_s=480)
         finally:
             end(process)
-    kept = [
-        tidy(line, models) for line in raw.read_text("utf-8", "replace").splitlines() if KEEP.search(line)
-    ]
+    kept = [tidy(line, models) for line in raw.read_text("utf-8", "replace").splitlines() if KEEP.search(line)]
     raw.unlink()
     (out / f"{name}.log").write_text("\n".join(kept) + "\n", encoding="utf-8")
     config = json.loads((model / "config.json").read_text())

@@ -39,9 +39,7 @@ def row_of(name: str, entry: dict, log: Path) -> tuple[tuple[str, ...], float]:
     readings = exact_readings(log)
     arguments = dict(entry["arguments"])
     fraction = arguments.pop("mem-fraction-static")
-    settings = ", ".join(
-        f"{key} {value}" for key, value in arguments.items() if not key.startswith("speculative-")
-    )
+    settings = ", ".join(f"{key} {value}" for key, value in arguments.items() if not key.startswith("speculative-"))
     settings += ", EAGLE3" if "draft_config" in entry else ""
     if readings is None:
         return (name, settings, f"{fraction:g}", *["-"] * 6), 0.0

@@ -87,9 +87,7 @@ def child(path: Path) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gib", type=float, default=1.0)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
@@ -101,13 +99,9 @@ def main() -> None:
         path = arguments.keep or Path(folder) / "server.log"
         write_log(path, arguments.gib)
         size_mb = path.stat().st_size / 1e6
-        subprocess.run(
-            ["cat", str(path)], stdout=subprocess.DEVNULL, check=True
-        )  # both read from the page cache
+        subprocess.run(["cat", str(path)], stdout=subprocess.DEVNULL, check=True)  # both read from the page cache
         begin = time.perf_counter()
-        counted = subprocess.run(
-            ["grep", "-c", "Traceback", str(path)], capture_output=True, text=True, check=True
-        )
+        counted = subprocess.run(["grep", "-c", "Traceback", str(path)], capture_output=True, text=True, check=True)
         grep_s = time.perf_counter() - begin
         done = subprocess.run(
             [sys.executable, __file__, "--child", str(path)], capture_output=True, text=True, check=True
@@ -119,9 +113,7 @@ def main() -> None:
     print(
         f"sglgate  {size_mb / result['wall_s']:.0f} MB/s wall, {size_mb / result['cpu_s']:.0f} MB/s of one core, peak {result['peak_mb']:.0f} MB"
     )
-    print(
-        f"grep -c  {size_mb / grep_s:.0f} MB/s; sglgate takes {result['wall_s'] / grep_s:.1f} times as long"
-    )
+    print(f"grep -c  {size_mb / grep_s:.0f} MB/s; sglgate takes {result['wall_s'] / grep_s:.1f} times as long")
 
 
 if __name__ == "__main__":

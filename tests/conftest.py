@@ -21,6 +21,7 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SGLGATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SGLGATE_LOCK", str(tmp_path / "node.lock"))
     monkeypatch.delenv("SGLGATE_STACK", raising=False)
+    monkeypatch.delenv("SGLGATE_STORE", raising=False)
     monkeypatch.setenv("FAKE_PYTHON", sys.executable)
 
 

@@ -35,6 +35,12 @@ def test_what_is_added_is_read_back_the_same(run: Run) -> None:
     assert read_evidence(run.folder) == written
 
 
+def test_half_a_surrogate_pair_spoils_no_line(run: Run) -> None:
+    run.add(evidence(reason="cut \ud83d here"))
+
+    assert read_evidence(run.folder)[0].reason == "cut ? here"
+
+
 def test_a_torn_last_line_is_left_out_and_the_rest_is_kept(run: Run) -> None:
     run.add(evidence())
     with (run.folder / EVIDENCE).open("ab") as file:

@@ -82,7 +82,9 @@ class Run:
         Raises:
             SglgateError: the disk is full or gone; what was written before stays whole.
         """
-        line = (json.dumps(redact_data(evidence.model_dump(mode="json"))) + "\n").encode()
+        # replace: half of a surrogate pair, as a cut log may hold, is no JSON that a reader accepts.
+        data = redact_data(evidence.model_dump(mode="json"))
+        line = (json.dumps(data, ensure_ascii=False) + "\n").encode("utf-8", "replace")
         size = os.fstat(self._fd).st_size
         try:
             written = os.write(self._fd, line)

@@ -40,9 +40,7 @@ def test_a_driver_file_makes_it_refuse_by_name(finder, monkeypatch, tmp_path):
     device = tmp_path / "nvidia0"
     device.touch()
     monkeypatch.setattr(finder, "_DRIVER_FILES", (str(device),))
-    with pytest.raises(
-        finder.GpuPresentError, match=r"will not replace sgl_kernel here: .*nvidia0"
-    ) as caught:
+    with pytest.raises(finder.GpuPresentError, match=r"will not replace sgl_kernel here: .*nvidia0") as caught:
         finder.KernelFinder().find_spec("sgl_kernel", None)
     assert isinstance(caught.value, RuntimeError)
     assert "SGLANG_USE_CPU_ENGINE" in str(caught.value)

@@ -24,9 +24,7 @@ def in_stack(*arguments, cpu_engine=True):
 
 
 def test_every_op_agrees_with_its_slow_reference():
-    result = in_stack(
-        "-m", "unittest", "discover", "-s", "tests/cpu_stack/in_stack", "-t", ".", "-p", "check_*.py"
-    )
+    result = in_stack("-m", "unittest", "discover", "-s", "tests/cpu_stack/in_stack", "-t", ".", "-p", "check_*.py")
     assert result.returncode == 0, result.stderr
     ran = re.search(r"Ran (\d+) tests", result.stderr)
     assert ran is not None

@@ -45,9 +45,7 @@ def test_not_significantly_slower_is_not_a_pass(blocks_of):
     assert "at the cap" in decision.reason
 
 
-@pytest.mark.parametrize(
-    ("ratio", "verdict"), [(1.0, Verdict.PASS), (1.01, Verdict.PASS), (1.10, Verdict.FAIL)]
-)
+@pytest.mark.parametrize(("ratio", "verdict"), [(1.0, Verdict.PASS), (1.01, Verdict.PASS), (1.10, Verdict.FAIL)])
 def test_no_slower_allows_the_margin_and_not_ten_percent(noisy, ratio, verdict):
     assert decide(Rule.no_slower(0.03), noisy(8, ratio, sd=0.005)).verdict is verdict
 
@@ -64,9 +62,7 @@ def test_the_pooled_interval_is_that_of_the_t_test_with_both_degrees_of_freedom(
     logs = [block.log_ratio for block in blocks]
     sd = math.sqrt((4 * np.var(logs, ddof=1) + 24 * 0.03**2) / 28)
     low, high = stats.t.interval(0.90, 28, np.mean(logs), sd / math.sqrt(5))
-    assert decide(ONE_LOOK, blocks, prior=prior(0.03)).interval == pytest.approx(
-        (math.exp(low), math.exp(high))
-    )
+    assert decide(ONE_LOOK, blocks, prior=prior(0.03)).interval == pytest.approx((math.exp(low), math.exp(high)))
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -113,10 +109,7 @@ def test_a_hopeless_run_stops_before_the_cap(blocks_of):
     decision = decide(RULE, blocks_of([0.03, -0.03, -0.03, 0.03, 0.03, -0.03]))
     assert (decision.verdict, decision.n) == (Verdict.INCONCLUSIVE, 4)
     assert "hardly" in decision.reason
-    assert (
-        decide(replace(RULE, futility=0.0), blocks_of([0.03, -0.03, -0.03, 0.03, 0.03, -0.03])).verdict
-        is None
-    )
+    assert decide(replace(RULE, futility=0.0), blocks_of([0.03, -0.03, -0.03, 0.03, 0.03, -0.03])).verdict is None
 
 
 @pytest.mark.parametrize("value", [None, 0.0, -5.0, math.nan, math.inf])

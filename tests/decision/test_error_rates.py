@@ -112,17 +112,13 @@ def test_futility_saves_blocks_and_costs_no_power():
 def test_the_simulated_walk_is_the_decision_itself(df, share):
     """Without this the simulations would prove something about a rule that nobody runs."""
     generator, runs = rng(8), 150
-    distances = 0.02 * (
-        generator.standard_normal((runs, 8)) + generator.choice([-1.0, 0.0, 1.0, 3.0], (runs, 1))
-    )
+    distances = 0.02 * (generator.standard_normal((runs, 8)) + generator.choice([-1.0, 0.0, 1.0, 3.0], (runs, 1)))
     variances = 0.02**2 * generator.chisquare(12, runs) / 12
     history = sim.History(variances, df) if df else None
     outcomes = sim.run_many(RULE, distances, history, fail_share=share)
     names = {sim.PASS: Verdict.PASS, sim.FAIL: Verdict.FAIL, sim.INCONCLUSIVE: Verdict.INCONCLUSIVE}
     seen = set()
-    for row, variance, verdict, n in zip(
-        distances, variances, outcomes.verdict, outcomes.blocks, strict=True
-    ):
+    for row, variance, verdict, n in zip(distances, variances, outcomes.verdict, outcomes.blocks, strict=True):
         blocks = [Block(1.0, math.exp(d), order) for d, order in zip(row, schedule(8), strict=True)]
         prior = NoisePrior(1.25 * variance, df, variance, 0.15, "simulated") if df else None
         decision = decide(RULE, blocks, prior=prior, fail_share=share)

@@ -67,18 +67,12 @@ def test_a_record_from_the_future_is_refused():
 
 
 def test_sessions_that_disagree_are_refused():
-    moved = [
-        replace(r, log_ratio=r.log_ratio + (0.06 if r.session in ("run0", "run2") else -0.06))
-        for r in history()
-    ]
+    moved = [replace(r, log_ratio=r.log_ratio + (0.06 if r.session in ("run0", "run2") else -0.06)) for r in history()]
     assert "sessions differ" in refused(moved)
 
 
 def test_a_history_whose_noise_changed_is_refused():
-    grown = [
-        replace(r, log_ratio=r.log_ratio * (8 if r.session in ("run2", "run3") else 1))
-        for r in history(blocks=6)
-    ]
+    grown = [replace(r, log_ratio=r.log_ratio * (8 if r.session in ("run2", "run3") else 1)) for r in history(blocks=6)]
     assert "not equally noisy" in refused(grown)
 
 

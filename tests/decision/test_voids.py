@@ -77,8 +77,7 @@ def test_a_void_block_leaves_no_trace_in_the_figures_but_is_reported(noisy):
 def test_too_many_voids_are_unfit_even_beside_a_clear_gain(noisy):
     blocks = clean(noisy(6, 1.10))
     spoiled = [
-        dirty(block, "baseline", throttled_share=0.5) if i in (1, 4) else block
-        for i, block in enumerate(blocks)
+        dirty(block, "baseline", throttled_share=0.5) if i in (1, 4) else block for i, block in enumerate(blocks)
     ]
     decision = decide(RULE, spoiled)
     assert decision.verdict is Verdict.UNFIT

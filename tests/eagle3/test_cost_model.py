@@ -115,9 +115,7 @@ def test_a_longer_chain_pays_only_while_drafts_are_accepted():
 
 
 def test_no_acceptance_predicts_a_loss():
-    assert all(
-        step.ratio < 1 for step in predict_steps((0.0, 0.0), plain_ms=10, draft_step_ms=1, verify_ms=10)
-    )
+    assert all(step.ratio < 1 for step in predict_steps((0.0, 0.0), plain_ms=10, draft_step_ms=1, verify_ms=10))
 
 
 @pytest.mark.parametrize(

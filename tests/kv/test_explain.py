@@ -190,9 +190,7 @@ def test_json_holds_every_section(record, tmp_path, capsys):
 
 
 def test_two_launches_with_the_same_figures_agree(record):
-    assert [
-        a.agrees for a in launches_agree(record("a.log", draft=391_577), record("b.log", draft=391_577))
-    ] == [
+    assert [a.agrees for a in launches_agree(record("a.log", draft=391_577), record("b.log", draft=391_577))] == [
         True,
         True,
     ]

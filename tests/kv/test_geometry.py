@@ -66,9 +66,7 @@ DEEPSEEK_V32 = {
 
 def cell(config, *, version="0.5.23", tp=1, pp=1, dp=1, kv="bfloat16", draft=0, raw=None):
     rules = rules_for(version)
-    return cell_for(
-        read_geometry(config, rules), rules, Split(tp, pp, dp), kv, draft_layers=draft, dsa_raw_rows=raw
-    )
+    return cell_for(read_geometry(config, rules), rules, Split(tp, pp, dp), kv, draft_layers=draft, dsa_raw_rows=raw)
 
 
 def test_gqa_counts_k_and_v_of_every_kv_head():
@@ -105,9 +103,7 @@ def test_fp4_recipes_are_a_range_since_their_workspace_depends_on_the_backend():
     assert recipe.sizing < recipe.sizing_max
 
 
-@pytest.mark.parametrize(
-    ("version", "share"), [("0.5.9", 0), ("0.5.13", 0), ("0.5.14", 1152), ("0.5.23", 1152)]
-)
+@pytest.mark.parametrize(("version", "share"), [("0.5.9", 0), ("0.5.13", 0), ("0.5.14", 1152), ("0.5.23", 1152)])
 def test_a_draft_is_charged_from_0_5_14_on(version, share):
     assert cell(KIMI, version=version, draft=1).draft_share == share
 
@@ -138,9 +134,7 @@ def test_qwen3_next_state_is_conv_window_and_ssm_matrix():
     assert state.bytes_per_request(tp=2) * 2 == state.bytes_per_request(tp=1)
 
 
-@pytest.mark.parametrize(
-    "architecture", ["DeepseekV4ForCausalLM", "JetNemotronForCausalLM", "MambaForCausalLM"]
-)
+@pytest.mark.parametrize("architecture", ["DeepseekV4ForCausalLM", "JetNemotronForCausalLM", "MambaForCausalLM"])
 def test_an_unmodelled_family_is_declined_with_its_name(architecture):
     geometry = read_geometry({**LLAMA, "architectures": [architecture]}, rules_for("0.5.23"))
     assert not geometry.modelled
@@ -149,9 +143,7 @@ def test_an_unmodelled_family_is_declined_with_its_name(architecture):
 
 @pytest.mark.parametrize("key", ["kv_lora_rank", "mamba_d_state", "linear_num_value_heads"])
 def test_an_unknown_class_with_an_unusual_cache_is_declined(key):
-    assert not read_geometry(
-        {**LLAMA, "architectures": ["NewForCausalLM"], key: 8}, rules_for("0.5.23")
-    ).modelled
+    assert not read_geometry({**LLAMA, "architectures": ["NewForCausalLM"], key: 8}, rules_for("0.5.23")).modelled
 
 
 def test_auto_kv_dtype_follows_the_checkpoint():

@@ -11,9 +11,7 @@ from sglgate.kv.predict import predict
 from sglgate.kv.question import Verdict, ask
 from sglgate.kv.window import fraction_window
 
-MODELS = {
-    path.stem: json.loads(path.read_text()) for path in (Path(__file__).parent / "models").glob("*.json")
-}
+MODELS = {path.stem: json.loads(path.read_text()) for path in (Path(__file__).parent / "models").glob("*.json")}
 PLAIN = ["llama-3.1-8b", "qwen3-0.6b", "kimi-k2.5", "deepseek-v3", "gemma-4-26b-a4b"]
 STATE = ["qwen3.5-27b", "qwen3.5-397b-a17b", "lfm2-700m"]
 VERSIONS = ["0.5.5", "0.5.7", "0.5.9", "0.5.12", "0.5.15", "0.5.18", "0.5.23"]
@@ -57,9 +55,7 @@ def test_a_state_model_loses_at_most_one_slot_of_tokens_to_more_fraction(model, 
 @FEW
 @given(models, versions, pages, memories, fractions)
 def test_every_count_is_whole_pages_inside_its_interval(model, version, page, memory, fraction):
-    answer = predict(
-        question(model, memory, sglang_version=version, page_size=page, mem_fraction_static=fraction)
-    )
+    answer = predict(question(model, memory, sglang_version=version, page_size=page, mem_fraction_static=fraction))
     assert answer.tokens_min <= answer.tokens <= answer.tokens_max
     assert [count % page for count in (answer.tokens, answer.tokens_min, answer.tokens_max)] == [0, 0, 0]
 
@@ -76,18 +72,14 @@ def test_a_gqa_token_is_split_over_the_ranks(tp, memory):
 @FEW
 @given(st.sampled_from(["kimi-k2.5", "deepseek-v3"]), st.sampled_from([1, 2, 4, 8]), memories)
 def test_an_mla_token_is_whole_on_every_rank(model, tp, memory):
-    whole, part = (
-        predict(question(model, memory, tp_size=ranks, mem_fraction_static=0.9)) for ranks in (1, tp)
-    )
+    whole, part = (predict(question(model, memory, tp_size=ranks, mem_fraction_static=0.9)) for ranks in (1, tp))
     assert (part.bytes_per_token, part.tokens) == (whole.bytes_per_token, whole.tokens)
 
 
 @FEW
 @given(models, versions, st.floats(20, 180), st.floats(0.02, 0.9), st.floats(0.05, 0.98))
 def test_a_negative_rest_is_a_verdict_never_a_negative_pool(model, version, pre, share, fraction):
-    answer = predict(
-        question(model, (pre, pre * share), sglang_version=version, mem_fraction_static=fraction)
-    )
+    answer = predict(question(model, (pre, pre * share), sglang_version=version, mem_fraction_static=fraction))
     if pre * share - pre * (1 - fraction) < -0.05:
         assert answer.verdict is Verdict.EXHAUSTED
         assert (answer.tokens, answer.pool_gib) == (0, 0.0)
@@ -108,9 +100,7 @@ def test_a_cap_only_ever_lowers_the_pool(model, page, memory, fraction, cap):
 
 @FEW
 @given(models, versions, memories, st.integers(1, 32_768))
-def test_the_lowest_fraction_of_a_window_holds_the_request_and_one_step_less_may_not(
-    model, version, memory, tokens
-):
+def test_the_lowest_fraction_of_a_window_holds_the_request_and_one_step_less_may_not(model, version, memory, tokens):
     asked = question(model, memory, sglang_version=version)
     window = fraction_window(asked, tokens, headroom_gib=2.0, steps=4)
     if window.lowest is None:

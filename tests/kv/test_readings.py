@@ -9,10 +9,7 @@ import pytest
 
 from sglgate.kv.checks import READINGS_PATH, exact_readings
 
-COMMON = (
-    "def get_available_gpu_memory(device, gpu_id, distributed=False, cpu_group=None):\n"
-    "    return 21.25 + gpu_id\n"
-)
+COMMON = "def get_available_gpu_memory(device, gpu_id, distributed=False, cpu_group=None):\n    return 21.25 + gpu_id\n"
 USE = "from sglang.srt.utils.common import get_available_gpu_memory\n"
 ONE_MODULE = USE + "class ModelRunner:\n    def profile_max_num_token(self): pass\n"
 LAYOUTS = {

@@ -115,9 +115,7 @@ def distance(name):
 
 def test_a_fraction_just_below_the_window_failed_for_real():
     record = record_of("fp32-below")
-    printed = re.search(
-        r"minimum viable = 1 - available/pre = ([\d.]+)", (LOGS / "fp32-below.log").read_text()
-    )
+    printed = re.search(r"minimum viable = 1 - available/pre = ([\d.]+)", (LOGS / "fp32-below.log").read_text())
     assert GRID["fp32-below"]["outcome"] == "failed"
     assert -0.03 < distance("fp32-below") < 0
     assert predict(exact_question("fp32-below")).verdict is Verdict.EXHAUSTED

@@ -86,8 +86,6 @@ def test_the_card_is_accounted_for_to_the_rounding(capsys):
 
 
 def test_the_same_log_believed_to_be_088_contradicts_nothing(capsys):
-    code = main(
-        ["kv", "explain", LOG, "--config", KIMI, "--believed-fraction", "0.88", "--sglang-version", "0.5.9"]
-    )
+    code = main(["kv", "explain", LOG, "--config", KIMI, "--believed-fraction", "0.88", "--sglang-version", "0.5.9"])
     assert "contradiction" not in capsys.readouterr().out
     assert code == 0

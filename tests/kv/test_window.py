@@ -53,8 +53,7 @@ def test_speculation_changes_no_default_once_the_draft_is_counted():
 
 def test_the_reserve_for_a_draft_was_4_gib_from_0_5_10_to_0_5_13():
     drafts = {
-        v: default(sglang_version=v, speculative={"algorithm": "EAGLE3"}).high
-        for v in ("0.5.9", "0.5.10", "0.5.14")
+        v: default(sglang_version=v, speculative={"algorithm": "EAGLE3"}).high for v in ("0.5.9", "0.5.10", "0.5.14")
     }
     assert drafts["0.5.10"] < drafts["0.5.9"] < drafts["0.5.14"]
 
@@ -107,9 +106,7 @@ def test_memory_may_be_estimated_from_the_card_and_the_weights():
 
 
 def test_effects_vary_one_thing_each():
-    varied = {
-        e.what: e.prediction for e in effects(question(pre_gib=78, avail_gib=63, mem_fraction_static=0.85))
-    }
+    varied = {e.what: e.prediction for e in effects(question(pre_gib=78, avail_gib=63, mem_fraction_static=0.85))}
     base = varied["KV bfloat16"].tokens
     assert varied["KV fp8_e4m3"].tokens == pytest.approx(2 * base, abs=2)
     assert varied["TP 2"].tokens > 2 * base

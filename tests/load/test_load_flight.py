@@ -63,9 +63,7 @@ def test_deltas_are_joined_into_the_whole_answer():
 
 
 def test_cumulative_events_are_read_once():
-    flight = fly(
-        [event(1, ids=[7], text="a")], [event(2, ids=[7, 8], text="ab", finish=LENGTH), DONE], expected=2
-    )
+    flight = fly([event(1, ids=[7], text="a")], [event(2, ids=[7, 8], text="ab", finish=LENGTH), DONE], expected=2)
     assert flight.output_ids == (7, 8)
     assert flight.text == "ab"
 

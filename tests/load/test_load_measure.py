@@ -11,9 +11,7 @@ from sglgate.load.prompts import Prompt
 from sglgate.load.stats import Summary, quantile
 
 
-def request(
-    sent=0.0, arrivals=((0.1, 1), (0.2, 2)), *, window=(0.0, 10.0), warmup=False, meta=None, failure=None
-):
+def request(sent=0.0, arrivals=((0.1, 1), (0.2, 2)), *, window=(0.0, 10.0), warmup=False, meta=None, failure=None):
     flight = Flight(0, 0, sent)
     flight.sent_at = sent
     flight.at = [time for time, _ in arrivals]

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from sglgate.load.wire import ResponseParser, WireError
 
-HEAD = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
-)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def chunked(*pieces: bytes) -> bytes:
@@ -30,9 +28,7 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
 
 
 texts = st.text(max_size=40)
-payloads = st.lists(
-    st.builds(lambda text: json.dumps({"text": text}).encode(), texts), min_size=1, max_size=8
-)
+payloads = st.lists(st.builds(lambda text: json.dumps({"text": text}).encode(), texts), min_size=1, max_size=8)
 
 
 @settings(deadline=None)

@@ -111,18 +111,16 @@ def test_a_cut_dump_of_arguments_is_an_unknown_format():
 def test_what_carried_the_line_does_not_hide_its_rank_or_its_message(carrier):
     line = carrier + b"[2026-01-01 00:00:00 DP1 TP3 EP3] Load weight begin. avail mem=93.80 GB"
     ((record,)) = [list(split_records(1, line, ""))]
-    assert [(item.rank, item.text) for item in record] == [
-        ("DP1 TP3 EP3", "Load weight begin. avail mem=93.80 GB")
-    ]
+    assert [(item.rank, item.text) for item in record] == [("DP1 TP3 EP3", "Load weight begin. avail mem=93.80 GB")]
     frame = carrier + b'  File "/x/sglang/srt/a.py", line 1, in f'
-    assert [item.text.strip() for item in split_records(1, frame, "TP5")] == [
-        'File "/x/sglang/srt/a.py", line 1, in f'
-    ]
+    assert [item.text.strip() for item in split_records(1, frame, "TP5")] == ['File "/x/sglang/srt/a.py", line 1, in f']
 
 
 def test_a_record_behind_a_progress_bar_on_the_same_line_is_found():
     bar = b"\rCapturing batches (bs=8 avail_mem=4.90 GB):   0%|  | 0/2 [00:00<?, ?it/s]\rCapturing batches (bs=4 avail_mem=4.50 GB):  50%|# | 1/2 [00:00<?, ?it/s]"
-    begin = b"[2026-01-01 00:00:00 TP0] Capture cuda graph begin. This can take up to several minutes. avail mem=5.00 GB\n"
+    begin = (
+        b"[2026-01-01 00:00:00 TP0] Capture cuda graph begin. This can take up to several minutes. avail mem=5.00 GB\n"
+    )
     _, record = read(begin + bar + b"[2026-01-01 00:00:01 TP0] Registering 65 cuda graph addresses\n")
     rank = record.ranks["TP0"]
     assert (rank.graphs[0].last_size, rank.graphs[0].last_avail_gib, rank.graph_addresses) == (4, 4.5, 65)
@@ -130,9 +128,7 @@ def test_a_record_behind_a_progress_bar_on_the_same_line_is_found():
 
 def test_a_traceback_belongs_to_the_last_stamped_rank_even_over_dull_lines():
     scanner = LineScanner(["RuntimeError"])
-    log = (
-        b"[2026-01-01 00:00:00 TP3] dull\nRuntimeError: a\n[2026-01-01 00:00:00 TP4] dull\nRuntimeError: b\n"
-    )
+    log = b"[2026-01-01 00:00:00 TP3] dull\nRuntimeError: a\n[2026-01-01 00:00:00 TP4] dull\nRuntimeError: b\n"
     assert [(line.rank, line.number) for line in scanner.feed(log)] == [("TP3", 2), ("TP4", 4)]
 
 
@@ -144,12 +140,7 @@ def test_digits_in_a_literal_are_not_lost_by_the_shapes():
 
 def test_what_users_sent_is_not_read_as_the_server_speaking():
     scanner = LineScanner(["CUDA out of memory"])
-    assert (
-        list(
-            scanner.feed(b"[2026-01-01 00:00:00] Receive: obj=GenerateReqInput(text='CUDA out of memory')\n")
-        )
-        == []
-    )
+    assert list(scanner.feed(b"[2026-01-01 00:00:00] Receive: obj=GenerateReqInput(text='CUDA out of memory')\n")) == []
 
 
 def test_a_line_that_never_ends_does_not_fill_the_memory():
@@ -161,7 +152,9 @@ def test_a_line_that_never_ends_does_not_fill_the_memory():
 
 
 def test_batch_lines_are_counted_alike_with_and_without_events():
-    first = b"[2026-01-01 00:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00\n"
+    first = (
+        b"[2026-01-01 00:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 7, #cached-token: 0, token usage: 0.00\n"
+    )
     decode = b"[2026-01-01 00:00:00 TP0] Decode batch, #running-req: 1, #token: 4, token usage: 0.00, accept len: 2.50, accept rate: 0.6, block accept len: 9.00, cuda graph: True, gen throughput (token/s): 90.50, #queue-req: 0\n"
     odd = b"[2026-01-01 00:00:00 TP0] Decode batch, #running-req: 1, nothing else\n"
     for batch_events in (True, False):
@@ -196,9 +189,7 @@ def test_a_traceback_of_every_request_is_read_sparingly_but_the_last_words_count
     frame = b'  File "/x/site-packages/sglang/srt/managers/scheduler.py", line 7, in event_loop_overlap\n'
     refused = b"Traceback (most recent call last):\n" + frame + b"ValueError: request %d is too long\n"
     noise = b"".join(refused % n for n in range(5000))
-    died = (
-        b"[2026-01-02 00:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n" + frame
-    )
+    died = b"[2026-01-02 00:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n" + frame
     oom = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.96 GiB.\n"
     healthy = diagnose_text(start + noise)
     assert (healthy.outcome, healthy.cause) == ("ready", "none")
@@ -207,9 +198,7 @@ def test_a_traceback_of_every_request_is_read_sparingly_but_the_last_words_count
 
 
 def test_thousands_of_digits_are_no_number():
-    _, record = read(
-        b"[2026-01-01 00:00:00] KV Cache is allocated. #tokens: " + b"9" * 5000 + b", KV size: 2.75 GB\n"
-    )
+    _, record = read(b"[2026-01-01 00:00:00] KV Cache is allocated. #tokens: " + b"9" * 5000 + b", KV size: 2.75 GB\n")
     assert [item.kind for item in record.unknown_formats] == ["kv_pool"]
 
 

@@ -39,9 +39,7 @@ class Block:
 
     def __post_init__(self) -> None:
         if self.order not in ("AB", "BA", "ABBA"):
-            raise MisuseError(
-                "unknown order of arms", key="order", value=self.order, expected="AB, BA or ABBA"
-            )
+            raise MisuseError("unknown order of arms", key="order", value=self.order, expected="AB, BA or ABBA")
 
     @property
     def log_ratio(self) -> float:

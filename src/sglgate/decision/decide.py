@@ -143,9 +143,7 @@ def decide(
     """
     valid, voided = sift(rule.void_rules, blocks)
     pooling = prior.source if isinstance(prior, NoisePrior) else prior.reason if prior else "from scratch"
-    blank = Decision(
-        rule, None, "", len(valid), None, None, rule.looks[0], None, None, None, (), voided, pooling
-    )
+    blank = Decision(rule, None, "", len(valid), None, None, rule.looks[0], None, None, None, (), voided, pooling)
     if len(voided) > rule.max_voids:
         last = voided[-1]
         return _end(
@@ -189,9 +187,7 @@ def _walk(start: Decision, blocks: Sequence[Block], prior: NoisePrior | None, fa
     for index, n in enumerate(rule.looks):
         if n > len(blocks):
             missing = f"{len(blocks)} valid blocks so far, the next look is at {n} (cap {rule.cap})"
-            return replace(
-                state, reason=f"{missing}; {state.reason}" if state.reason else missing, next_look=n
-            )
+            return replace(state, reason=f"{missing}; {state.reason}" if state.reason else missing, next_look=n)
         seen = blocks[:n]
         state = _describe(state, seen)
         need_abba(seen)
@@ -206,9 +202,7 @@ def _walk(start: Decision, blocks: Sequence[Block], prior: NoisePrior | None, fa
             prior, state = None, replace(state, pooling=f"history refused at block {n}: {refusal}")
         look = _look(rule, index, mean, variance, prior, fail_share)
         verdict, reason = _judge(rule, look)
-        state = replace(
-            state, reason=reason, ratio=look.ratio, interval=look.interval, looks=(*state.looks, look)
-        )
+        state = replace(state, reason=reason, ratio=look.ratio, interval=look.interval, looks=(*state.looks, look))
         if verdict is not None:
             return _end(state, verdict, reason)
     raise AssertionError("the last look always decides")
@@ -236,9 +230,7 @@ def _judge(rule: Rule, look: Look) -> tuple[Verdict | None, str]:
     return None, f"{straddles}: {shown}"
 
 
-def _look(
-    rule: Rule, index: int, mean: float, variance: float, prior: NoisePrior | None, fail_share: float
-) -> Look:
+def _look(rule: Rule, index: int, mean: float, variance: float, prior: NoisePrior | None, fail_share: float) -> Look:
     n, alpha = rule.looks[index], rule.alphas[index]
     df, spread = n - 1, variance
     if prior is not None:
@@ -264,9 +256,7 @@ def _look(
     )
 
 
-def _chances(
-    rule: Rule, n: int, mean: float, variance: float, df: int, fail_share: float
-) -> tuple[float, float]:
+def _chances(rule: Rule, n: int, mean: float, variance: float, df: int, fail_share: float) -> tuple[float, float]:
     """Predictive chance that the bound at the cap clears, or misses, the threshold.
 
     The mean at the cap differs from today's by a t variable with scale sd (m / N) sqrt(1/m + 1/n) for m

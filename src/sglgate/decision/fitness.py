@@ -84,9 +84,7 @@ def judge_aa(
         MisuseError: blocks that were not run in ABBA order, or looks that are not ascending counts from 2.
     """
     if not looks or looks[0] < 2 or any(a >= b for a, b in pairwise(looks)):
-        raise MisuseError(
-            "not looks", key="judge_aa: looks", value=tuple(looks), expected="ascending counts from 2"
-        )
+        raise MisuseError("not looks", key="judge_aa: looks", value=tuple(looks), expected="ascending counts from 2")
     valid, voided = sift(rule.void_rules, aa_blocks)
     limit = math.expm1(rule.effect_log / 2)
     state = Fitness(None, "", len(valid), None, limit, None, None, None, looks[0], voided)

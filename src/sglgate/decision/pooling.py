@@ -41,9 +41,7 @@ class AaRecord:
 
     def __post_init__(self) -> None:
         if self.at.tzinfo is None:
-            raise MisuseError(
-                "time without a zone", key="A/A record: at", value=self.at, expected="an aware datetime"
-            )
+            raise MisuseError("time without a zone", key="A/A record: at", value=self.at, expected="an aware datetime")
         if not math.isfinite(self.log_ratio):
             raise MisuseError(
                 "not a measurement",
@@ -159,9 +157,7 @@ def pool(
         (r for r in history if (r.stack, r.profile, r.metric) == (stack, profile, metric)), key=lambda r: r.at
     )
     if any(record.at > now for record in matching):
-        return NoPrior(
-            f"the history holds a record from the future ({matching[-1].at.isoformat()}): a clock is wrong"
-        )
+        return NoPrior(f"the history holds a record from the future ({matching[-1].at.isoformat()}): a clock is wrong")
     young = [record for record in matching if now - record.at <= timedelta(days=policy.max_age_days)]
     sessions: dict[str, list[float]] = defaultdict(list)
     for record in young:

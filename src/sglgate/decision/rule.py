@@ -81,9 +81,7 @@ class Rule:
             self.alphas,
             "one level between 0 and 0.5 for each look",
         )
-        _need(
-            _positive(self.alpha) and self.alpha < 0.5, "alpha", self.alpha, "between 0 and 0.5, such as 0.05"
-        )
+        _need(_positive(self.alpha) and self.alpha < 0.5, "alpha", self.alpha, "between 0 and 0.5, such as 0.05")
         _need(0 <= self.futility < 1, "futility", self.futility, "a chance from 0 (off) to below 1")
         _need(0 < self.min_power < 1, "min_power", self.min_power, "a chance between 0 and 1")
         _need(
@@ -144,9 +142,7 @@ class Rule:
 
 
 def _positive(value: object) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    )
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def _need(holds: bool, key: str, value: object, expected: str) -> None:

@@ -53,9 +53,7 @@ class Outcomes:
         return float(self.blocks.mean())
 
 
-def run_many(
-    rule: Rule, distances: Floats, history: History | None = None, *, fail_share: float = 1.0
-) -> Outcomes:
+def run_many(rule: Rule, distances: Floats, history: History | None = None, *, fail_share: float = 1.0) -> Outcomes:
     """Judge every row of ``distances`` (runs, cap), as distances from the threshold, positive is green."""
     runs = len(distances)
     verdict = np.zeros(runs, dtype=np.int64)

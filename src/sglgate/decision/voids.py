@@ -31,13 +31,9 @@ class VoidRule:
 
     def __post_init__(self) -> None:
         if self.side not in ("above", "below"):
-            raise MisuseError(
-                "unknown side", key="void rule: side", value=self.side, expected="above or below"
-            )
+            raise MisuseError("unknown side", key="void rule: side", value=self.side, expected="above or below")
         if not math.isfinite(self.limit):
-            raise MisuseError(
-                "not a limit", key="void rule: limit", value=self.limit, expected="a finite number"
-            )
+            raise MisuseError("not a limit", key="void rule: limit", value=self.limit, expected="a finite number")
 
     def objection(self, facts: Mapping[str, Fact]) -> str | None:
         """Why a launch with these facts is void, or None. An absent fact voids: unknown is not clean."""
@@ -46,9 +42,7 @@ class VoidRule:
             return f"{self.name}: {self.fact} is unknown"
         beyond = operator.gt if self.side == "above" else operator.lt
         return (
-            f"{self.name}: {self.fact} {value:g} is {self.side} {self.limit:g}"
-            if beyond(value, self.limit)
-            else None
+            f"{self.name}: {self.fact} {value:g} is {self.side} {self.limit:g}" if beyond(value, self.limit) else None
         )
 
 

@@ -159,9 +159,7 @@ def explain(
         MisuseError: a length below 1, a ratio not above 0, all-reduces that take longer than their step.
     """
     if not accept_length >= 1:
-        raise MisuseError(
-            "a round emits at least the target's own token", key="accept_length", value=accept_length
-        )
+        raise MisuseError("a round emits at least the target's own token", key="accept_length", value=accept_length)
     _positive("target_ratio", target_ratio)
     if measured_ratio is not None:
         _positive("measured_ratio", measured_ratio)
@@ -229,9 +227,7 @@ def predict_steps(
     return tuple(predictions)
 
 
-def _budget(
-    times: StepTimes, accept_length: float, excess_ms: float, all_reduces: AllReduces
-) -> AllReduceBudget:
+def _budget(times: StepTimes, accept_length: float, excess_ms: float, all_reduces: AllReduces) -> AllReduceBudget:
     count, now_us = all_reduces.per_verify, all_reduces.us_each
     to_save_us = 1000 * excess_ms / count
     total_ms = None if now_us is None else count * now_us / 1000
@@ -247,9 +243,7 @@ def _budget(
         share_of_verify=None if total_ms is None else total_ms / times.verify_ms,
         to_save_us=to_save_us,
         max_us=None if now_us is None else now_us - to_save_us,
-        ratio_if_free=None
-        if total_ms is None
-        else accept_length * times.plain_ms / (times.round_ms - total_ms),
+        ratio_if_free=None if total_ms is None else accept_length * times.plain_ms / (times.round_ms - total_ms),
         plain_ceiling_us=1000 * times.plain_ms / count,
     )
 

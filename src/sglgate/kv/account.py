@@ -34,9 +34,7 @@ class Account:
 
     def to_json(self) -> dict[str, Any]:
         """All fields, rounded as printed."""
-        return {
-            key: round(value, 2) if isinstance(value, float) else value for key, value in asdict(self).items()
-        }
+        return {key: round(value, 2) if isinstance(value, float) else value for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,7 @@ def changes(after: Observed, before: Observed) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def _memory_changes(
-    new: RankReadings, old: RankReadings, f_new: float | None, f_old: float | None
-) -> list[Change]:
+def _memory_changes(new: RankReadings, old: RankReadings, f_new: float | None, f_old: float | None) -> list[Change]:
     found = []
     if new.pre_gib is not None and old.pre_gib is not None and abs(new.pre_gib - old.pre_gib) > 0.02:
         less = new.pre_gib < old.pre_gib

@@ -50,9 +50,7 @@ def launches_agree(first: StartupRecord, second: StartupRecord) -> tuple[Agreeme
     return tuple(found)
 
 
-def shortfall(
-    record: StartupRecord, min_tokens: int | None, requests: int = 0, request_tokens: int = 0
-) -> int:
+def shortfall(record: StartupRecord, min_tokens: int | None, requests: int = 0, request_tokens: int = 0) -> int:
     """Tokens that the smallest target pool lacks for what a candidate declares; 0 when it holds it.
 
     Args:

@@ -106,13 +106,9 @@ def round_up(fraction: float) -> float:
 def implied_fraction(pre: Interval, avail: Interval, held: Interval) -> Interval:
     """The fraction that a pool of ``held`` GiB (with all else the budget paid for) speaks of."""
     return Interval(
-        1 - (avail.high - held.low) / pre.high
-        if avail.high >= held.low
-        else 1 - (avail.high - held.low) / pre.low,
+        1 - (avail.high - held.low) / pre.high if avail.high >= held.low else 1 - (avail.high - held.low) / pre.low,
         1 - (avail.nominal - held.nominal) / pre.nominal,
-        1 - (avail.low - held.high) / pre.low
-        if avail.low < held.high
-        else 1 - (avail.low - held.high) / pre.high,
+        1 - (avail.low - held.high) / pre.low if avail.low < held.high else 1 - (avail.low - held.high) / pre.high,
     )
 
 

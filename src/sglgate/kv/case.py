@@ -48,9 +48,7 @@ def prepare(question: Question, version: str | None = None) -> Case:
     config = load_config(question.model_config_)
     geometry = read_geometry(config, rules)
     split = Split(question.tp_size, question.pp_size, _dp(question))
-    question = question.model_copy(
-        update={"disable_radix_cache": radix_is_off(geometry.architecture, question, rules)}
-    )
+    question = question.model_copy(update={"disable_radix_cache": radix_is_off(geometry.architecture, question, rules)})
     case = Case(question, rules, config, geometry, split)
     reason = geometry.declined or _why_declined(case)
     if reason:
@@ -125,9 +123,7 @@ def _draft(case: Case, kv_dtype: str) -> tuple[int, int | None, tuple[str, ...]]
         layers = declared if declared < case.geometry.layer_count else 1
         notes = (f"draft_layers not given: {layers} KV layer(s) of the target's own shape are assumed",)
     if not case.rules.draft_counted:
-        notes += (
-            f"{case.rules.read_in} counts neither the draft's weights nor its KV here: both come on top",
-        )
+        notes += (f"{case.rules.read_in} counts neither the draft's weights nor its KV here: both come on top",)
     return layers, row, notes
 
 

@@ -151,9 +151,7 @@ def cell_for(
     if not geometry.modelled:
         raise ValueError(geometry.declined)
     cells = [
-        _stage_cell(
-            geometry, rules, split, kv_dtype, draft_layers, swa_ratio, dsa_raw_rows, range(first, last)
-        )
+        _stage_cell(geometry, rules, split, kv_dtype, draft_layers, swa_ratio, dsa_raw_rows, range(first, last))
         for first, last in split.stages(geometry.layer_count)
     ]
     return max(cells, key=lambda cell: cell.sizing)
@@ -177,9 +175,7 @@ def _stage_cell(
         return _swa_cell(geometry, rules, tp, kv_dtype, counted, swa_ratio, full, sliding)
     if geometry.latent_dim:
         index = _index_bytes(geometry, rules, stage)
-        raw, scaled = (
-            latent_bytes(geometry, kv_dtype, full, scaled=with_scales) for with_scales in (False, True)
-        )
+        raw, scaled = (latent_bytes(geometry, kv_dtype, full, scaled=with_scales) for with_scales in (False, True))
         row = index + (raw if dsa_raw_rows else scaled)
         low = index + (scaled if rules.dsa_row_in_cell and dsa_raw_rows is False else raw)
         high = index + (scaled if rules.dsa_row_in_cell and not dsa_raw_rows else raw)
@@ -201,9 +197,7 @@ def gqa_bytes(attention: Attention, rules: Rules, tp: int, kv_dtype: str, layers
     heads = max(1, attention.kv_heads // tp)
     if kv_dtype in FP4:
         if not rules.fp4_in_gqa_cell:
-            raise MisuseError(
-                "fp4 is not sized for this family in 0.5.5", key="kv_cache_dtype", value=kv_dtype
-            )
+            raise MisuseError("fp4 is not sized for this family in 0.5.5", key="kv_cache_dtype", value=kv_dtype)
         return elements * layers // 2 + heads * attention.head_dim * layers * 2 // _FP4_BLOCK
     if kv_dtype == "mxfp8":
         return elements * layers + elements * layers // _MXFP8_BLOCK
@@ -251,9 +245,7 @@ def _recipe_extra(attention: Attention, rules: Rules, tp: int, kv_dtype: str, la
     return heads * attention.head_dim * 2 * layers // _FP4_BLOCK + heads * attention.head_dim * 2 * 2
 
 
-def _draft_share(
-    geometry: Geometry, rules: Rules, cell: int, index: int, draft_layers: int, layers: int
-) -> int:
+def _draft_share(geometry: Geometry, rules: Rules, cell: int, index: int, draft_layers: int, layers: int) -> int:
     if not draft_layers or not layers:
         return 0
     if geometry.family is Family.DSA and rules.dsa_skips_layers:
@@ -275,9 +267,7 @@ def _swa_cell(
     full_layer = gqa_bytes(wide, rules, tp, kv_dtype, 1)
     swa_layer = gqa_bytes(narrow, rules, tp, kv_dtype, 1)
     draft = draft_layers * full_layer if rules.draft_in_swa_cell else 0
-    sizing = (
-        full_layer * full + draft + swa_ratio * swa_layer * sliding if full else swa_layer * sliding + draft
-    )
+    sizing = full_layer * full + draft + swa_ratio * swa_layer * sliding if full else swa_layer * sliding + draft
     return Cell(sizing, sizing, full_layer * full, swa_layer * sliding, sliding, full, draft)
 
 

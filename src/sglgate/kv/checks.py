@@ -16,9 +16,7 @@ from sglgate.kv.predict import predict
 from sglgate.kv.question import Prediction, Verdict
 from sglgate.logs import StartupRecord
 
-_FREED = (
-    "; garbage is collected before the sizing, so it may see more free memory than the log's last reading"
-)
+_FREED = "; garbage is collected before the sizing, so it may see more free memory than the log's last reading"
 _READING = re.compile(r"kv reading: (?P<word>pre|avail)=(?P<gib>[\d.]+) GiB")
 
 
@@ -162,9 +160,7 @@ def _check(
         inside, why = False, f"{found:.0f} bytes a token, not {expected:.0f}"
     else:
         inside = True
-    return RankCheck(
-        rank, role, pool.tokens, answer.tokens_min, answer.tokens_max, found, expected, inside, why
-    )
+    return RankCheck(rank, role, pool.tokens, answer.tokens_min, answer.tokens_max, found, expected, inside, why)
 
 
 def _row_agrees(pool: PoolLine, expected: float, page: int) -> bool:

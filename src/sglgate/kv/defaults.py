@@ -32,9 +32,7 @@ class Default:
     why: str
 
 
-def default_fraction(
-    question: Question, rules: Rules, geometry: Geometry, config: Mapping[str, Any]
-) -> Default | None:
+def default_fraction(question: Question, rules: Rules, geometry: Geometry, config: Mapping[str, Any]) -> Default | None:
     """The default on this card, or None when the card's size is not known."""
     if question.gpu_total_mib is None:
         return None
@@ -51,9 +49,7 @@ def default_fraction(
     factor = vision_factor(config) if geometry.multimodal else 1.0
     values = sorted(round((total - reserve) / total, 3) * factor for reserve in reserves)
     why = f"chunked prefill {chunk}, decode graphs up to {graph_bs}"
-    return Default(
-        values[0], values[-1], min(reserves), why + (", vision model" if geometry.multimodal else "")
-    )
+    return Default(values[0], values[-1], min(reserves), why + (", vision model" if geometry.multimodal else ""))
 
 
 def capacity_bin(total_mib: float, tp_size: int, rules: Rules) -> tuple[int, int]:

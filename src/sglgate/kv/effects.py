@@ -29,19 +29,13 @@ def effects(question: Question) -> tuple[Effect, ...]:
     found = []
     for tp in (1, 2, 4, 8):
         if tp != question.tp_size:
-            found.append(
-                _vary(f"TP {tp}", question, _with_tp(question, tp), "weights split evenly over the ranks")
-            )
+            found.append(_vary(f"TP {tp}", question, _with_tp(question, tp), "weights split evenly over the ranks"))
     for dtype in ("bfloat16", "fp8_e4m3"):
         found.append(_vary(f"KV {dtype}", question, {"kv_cache_dtype": dtype}))
     if question.draft is None:
-        found.append(
-            _vary("EAGLE-3", question, {"speculative": _EAGLE3}, "one draft layer, its weights not counted")
-        )
+        found.append(_vary("EAGLE-3", question, {"speculative": _EAGLE3}, "one draft layer, its weights not counted"))
     else:
-        found.append(
-            _vary("no speculation", question, {"speculative": None}, "the draft's weights stay counted")
-        )
+        found.append(_vary("no speculation", question, {"speculative": None}, "the draft's weights stay counted"))
     return tuple(effect for effect in found if effect is not None)
 
 

@@ -43,9 +43,7 @@ class Explanation:
             "contradictions": list(self.contradictions),
             "headline": self.headline,
             "mem_fraction_static": self.fraction,
-            "implied_fraction_interval": None
-            if implied is None
-            else [round(implied.low, 4), round(implied.high, 4)],
+            "implied_fraction_interval": None if implied is None else [round(implied.low, 4), round(implied.high, 4)],
             "ranks": [check.__dict__ for check in self.checks],
             "card_gib": [one.to_json() for one in self.accounts],
             "changes": [change.__dict__ for change in self.changes],
@@ -130,9 +128,7 @@ def _with_better_figures(
     question: Question, readings: tuple[float, float] | None, stated_minimum: float | None
 ) -> Question:
     if readings is not None:
-        return question.model_copy(
-            update={"pre_gib": readings[0], "avail_gib": readings[1], "rounding_gib": 0.0}
-        )
+        return question.model_copy(update={"pre_gib": readings[0], "avail_gib": readings[1], "rounding_gib": 0.0})
     if stated_minimum is not None and question.pre_gib is not None:
         return question.model_copy(update={"avail_gib": question.pre_gib * (1 - stated_minimum)})
     return question
@@ -205,16 +201,12 @@ def _contradictions(
     for rank in group:
         target, draft = rank.pool("target"), rank.pool("draft")
         if target is not None and draft is not None and target.tokens != draft.tokens:
-            found.append(
-                f"{rank.rank or 'the rank'}: the draft has {draft.tokens} tokens, the target {target.tokens}"
-            )
+            found.append(f"{rank.rank or 'the rank'}: the draft has {draft.tokens} tokens, the target {target.tokens}")
     if observed.max_total_num_tokens is not None and tokens and observed.max_total_num_tokens not in tokens:
         found.append(f"the summary says {observed.max_total_num_tokens} tokens, the pools {sorted(tokens)}")
     pres = [rank.pre_gib for rank in group if rank.pre_gib is not None]
     if len(pres) > 1 and min(pres) < 0.9 * max(pres):
-        found.append(
-            f"the ranks start with {min(pres):.2f} to {max(pres):.2f} GiB: something else is on a card"
-        )
+        found.append(f"the ranks start with {min(pres):.2f} to {max(pres):.2f} GiB: something else is on a card")
     for check in checks:
         if check.inside is False and not any("does not give this pool" in text for text in found):
             found.append(f"{check.rank or 'the rank'} {check.role}: {check.why}")
@@ -243,14 +235,8 @@ def _headline(
     if target is None:
         if rest is not None and rest <= 0:
             return f"no pool: {fraction:g} leaves {rest:.2f} GiB; it must exceed {least:.3f}, and {smallest}"
-        return "no KV pool was allocated" + (
-            f": {fraction:g} would leave {rest:.2f} GiB" if rest is not None else ""
-        )
-    if (
-        fraction is not None
-        and implied is not None
-        and any("does not give" in text for text in contradictions)
-    ):
+        return "no KV pool was allocated" + (f": {fraction:g} would leave {rest:.2f} GiB" if rest is not None else "")
+    if fraction is not None and implied is not None and any("does not give" in text for text in contradictions):
         can = (
             f"{fraction:g} can never work here"
             if rest is not None and rest <= 0
@@ -262,11 +248,7 @@ def _headline(
         )
     agrees = "" if implied is None else f"; the pool implies f = {implied.nominal:.3f}"
     cap = observed.arguments.get("max_total_tokens")
-    if (
-        implied is None
-        and isinstance(cap, int)
-        and target.tokens >= cap // observed.page_size * observed.page_size
-    ):
+    if implied is None and isinstance(cap, int) and target.tokens >= cap // observed.page_size * observed.page_size:
         agrees = f"; capped by max_total_tokens {cap}"
     said = "not shown" if fraction is None else f"{fraction:g}"
     return f"{target.tokens} tokens a rank; mem_fraction_static {said}{agrees}" + (

@@ -146,9 +146,7 @@ def why_unmodelled(architecture: str, text: Config, rules: Rules) -> str:
     if architecture == "LongcatFlashForCausalLM" and text.get("index_topk") is not None:
         return "LongCat with sparse attention shares index keys in a way that is not modelled here"
     if rules.windows_from_model and architecture == "Llama4ForConditionalGeneration":
-        return (
-            "Llama 4's hybrid cache up to 0.5.6 depends on --hybrid-kvcache-ratio, which is not modelled here"
-        )
+        return "Llama 4's hybrid cache up to 0.5.6 depends on --hybrid-kvcache-ratio, which is not modelled here"
     return ""
 
 
@@ -156,8 +154,7 @@ def _has_state_keys(text: Config) -> bool:
     if any(kind in ("linear_attention", "mamba", "conv") for kind in text.get("layer_types") or ()):
         return True
     return any(
-        key in text
-        for key in ("linear_num_value_heads", "mamba_d_state", "ssm_state_size", "linear_attn_config")
+        key in text for key in ("linear_num_value_heads", "mamba_d_state", "ssm_state_size", "linear_attn_config")
     )
 
 
@@ -202,9 +199,7 @@ def layer_types(text: Config, layer_count: int) -> tuple[str, ...]:
         return tuple(str(kind) for kind in listed[:layer_count])
     pattern = text.get("sliding_window_pattern") or text.get("_sliding_window_pattern")
     if isinstance(pattern, int) and pattern > 0:
-        return tuple(
-            "sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(layer_count)
-        )
+        return tuple("sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(layer_count))
     return ()
 
 

@@ -43,9 +43,7 @@ def memory(case: Case) -> tuple[Interval | None, Interval | None, tuple[str, ...
         )
     avail = _around(asked.avail_gib, half)
     if avail is None and pre is not None and asked.weights_gib is not None:
-        avail = Interval(
-            pre.low - asked.weights_gib, pre.nominal - asked.weights_gib, pre.high - asked.weights_gib
-        )
+        avail = Interval(pre.low - asked.weights_gib, pre.nominal - asked.weights_gib, pre.high - asked.weights_gib)
         notes.append("free memory after weights is taken as that before them less weights_gib")
     on_cpu = asked.device == "cpu"  # where other processes give memory back in between
     if pre is not None and avail is not None and avail.low > pre.high and not on_cpu:
@@ -111,9 +109,7 @@ def _tokens_of_a_slot(case: Case, pool: Pool) -> int:
     return (int(pool.state.bytes_per_slot * (1 + draft_tokens) / case.sizing.cell.sizing) // page + 1) * page
 
 
-def fraction_for(
-    case: Case, pre: Interval, avail: Interval, tokens: int, *, certain: bool = True
-) -> float | None:
+def fraction_for(case: Case, pre: Interval, avail: Interval, tokens: int, *, certain: bool = True) -> float | None:
     """The smallest fraction, to three decimals, whose pool holds ``tokens``; None if not even 0.999 does.
 
     Args:

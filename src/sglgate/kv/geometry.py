@@ -259,16 +259,12 @@ def _attention(text: Config) -> tuple[Attention, Attention]:
     v_head_dim = int(text.get("v_head_dim") or head_dim)
     kv_heads = families.total_kv_heads(text, heads)
     swa_head_dim = int(text.get("swa_head_dim") or head_dim)
-    swa_v = int(
-        text.get("swa_v_head_dim") or (v_head_dim if text.get("swa_head_dim") is None else swa_head_dim)
-    )
+    swa_v = int(text.get("swa_v_head_dim") or (v_head_dim if text.get("swa_head_dim") is None else swa_head_dim))
     other = text.get("attention_other_setting")
     swa_heads = text.get("swa_num_key_value_heads") or (
         other.get("num_attention_groups") if isinstance(other, Mapping) else None
     )
-    return Attention(kv_heads, head_dim, v_head_dim), Attention(
-        int(swa_heads or kv_heads), swa_head_dim, swa_v
-    )
+    return Attention(kv_heads, head_dim, v_head_dim), Attention(int(swa_heads or kv_heads), swa_head_dim, swa_v)
 
 
 def _dtype(config: Config, text: Config) -> str | None:

@@ -94,9 +94,7 @@ class Observed:
 
     def groups(self) -> dict[str, tuple[RankReadings, ...]]:
         """Ranks that size their pool together: all, or one replica of plain data parallelism each."""
-        replicated = int(self.arguments.get("dp_size") or 1) > 1 and not self.arguments.get(
-            "enable_dp_attention"
-        )
+        replicated = int(self.arguments.get("dp_size") or 1) > 1 and not self.arguments.get("enable_dp_attention")
         if not replicated:
             return {"": self.ranks}
         split: dict[str, list[RankReadings]] = {}
@@ -138,9 +136,7 @@ def observe(record: StartupRecord) -> Observed:
     """Gather what the pool was made from."""
     left = {summary.rank: summary.avail_gib for summary in record.summaries}
     ranks = tuple(
-        _readings(rank, left.get(name))
-        for name, rank in sorted(record.ranks.items())
-        if rank.weights or rank.kv_pools
+        _readings(rank, left.get(name)) for name, rank in sorted(record.ranks.items()) if rank.weights or rank.kv_pools
     )
     return Observed(
         ranks=ranks,
@@ -240,8 +236,7 @@ def _readings(rank: RankRecord, left_gib: float | None) -> RankReadings:
         draft_before_sizing=len(before) > 1,
         pools=tuple(_pool_line(pool) for pool in rank.kv_pools),
         state_gib=sum(
-            pool.conv_gib + pool.ssm_gib + (pool.ssm_spec_gib or 0) + (pool.conv_spec_gib or 0)
-            for pool in states
+            pool.conv_gib + pool.ssm_gib + (pool.ssm_spec_gib or 0) + (pool.conv_spec_gib or 0) for pool in states
         ),
         state_slots=states[0].slots if states else None,
         graphs_gib=sum(graph.usage_gib or 0 for graph in rank.graphs),
@@ -252,9 +247,7 @@ def _readings(rank: RankRecord, left_gib: float | None) -> RankReadings:
 
 
 def _dsa_raw_rows(args: Mapping[str, Any]) -> bool | None:
-    backends = [
-        args.get(f"{era}_{phase}_backend") for era in ("nsa", "dsa") for phase in ("prefill", "decode")
-    ]
+    backends = [args.get(f"{era}_{phase}_backend") for era in ("nsa", "dsa") for phase in ("prefill", "decode")]
     named = [str(backend) for backend in backends if backend not in (None, "None", "auto")]
     if "trtllm" in named or named == ["tilelang", "tilelang"]:
         return True

@@ -109,9 +109,7 @@ def terminal(window: Window, asked: float | None = None, rows: int = 12) -> str:
 def _cell(window: Window, point: Point, level: float) -> str:
     if point.tokens < level:
         return " "
-    inside = (
-        not window.empty and window.lowest is not None and window.lowest <= point.fraction <= window.highest
-    )
+    inside = not window.empty and window.lowest is not None and window.lowest <= point.fraction <= window.highest
     return "#" if inside else "."
 
 

@@ -49,20 +49,14 @@ def _predict_one(case: Case) -> Prediction:
     observed = case.question.observed_tokens
     implied = implied_by_tokens(case, pre, avail, observed or nominal.tokens)
     if verdict is Verdict.EXHAUSTED:
-        notes += (
-            contradiction(fraction, observed, implied) + cannot_work(case, fraction, rest, least, holds),
-        )
+        notes += (contradiction(fraction, observed, implied) + cannot_work(case, fraction, rest, least, holds),)
         answer = _nothing(verdict, notes, case.cell.sizing, details)
         shown = None if implied is None or observed is None else round(implied.nominal, 4)
         return answer.model_copy(update={"implied_fraction": shown})
     if verdict is Verdict.UNDETERMINED:
         notes += ("the pool is so small that the rounding of the figures decides whether the server starts",)
     if verdict is Verdict.TOO_SMALL:
-        need = (
-            "no fraction holds one"
-            if holds is None
-            else f"the smallest fraction that holds one is {holds:.3f}"
-        )
+        need = "no fraction holds one" if holds is None else f"the smallest fraction that holds one is {holds:.3f}"
         notes += (f"the pool is smaller than one request of {case.question.request_tokens} tokens; {need}",)
     sizing = case.sizing
     details |= _pool_details(case, sizing, nominal)
@@ -105,11 +99,7 @@ def contradiction(fraction: float, observed: int | None, implied: Interval | Non
 def cannot_work(case: Case, fraction: float, rest: Interval, least: float, holds: float | None) -> str:
     """Why a fraction leaves no pool, and the smallest that would."""
     need = f"one {case.question.request_tokens}-token request"
-    tail = (
-        f"no fraction below 1 holds {need}"
-        if holds is None
-        else f"the smallest that holds {need} is {holds:.3f}"
-    )
+    tail = f"no fraction below 1 holds {need}" if holds is None else f"the smallest that holds {need} is {holds:.3f}"
     return (
         f"mem_fraction_static {fraction:g} can never work here, it leaves {rest.nominal:.2f} GiB: it must "
         f"exceed {round_up(least):.3f} (1 - avail/pre = {least:.4f}), and {tail}"
@@ -138,9 +128,7 @@ def _span(answers: dict[str, Prediction]) -> Prediction:
     known = [answer for answer in answers.values() if answer.tokens_min is not None]
     if len(known) < len(answers) or not known:
         return newest.model_copy(
-            update={
-                "notes": (*newest.notes, f"no version given: the rules of {list(answers)[-1]} were applied")
-            }
+            update={"notes": (*newest.notes, f"no version given: the rules of {list(answers)[-1]} were applied")}
         )
     same = len({answer.tokens for answer in known}) == 1
     note = (

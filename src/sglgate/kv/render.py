@@ -37,9 +37,7 @@ def prediction(
     if details.get("swa_tokens") is not None:
         lines.append(_row("sliding pool", f"{details['swa_tokens']:,} tokens"))
     if details.get("state_slots") is not None:
-        lines.append(
-            _row("state slots", f"{details['state_slots']:,} of {details['state_bytes_per_slot']:,} bytes")
-        )
+        lines.append(_row("state slots", f"{details['state_slots']:,} of {details['state_bytes_per_slot']:,} bytes"))
     if details.get("draft_pool_gib") is not None:
         lines.append(_row("draft pool", f"{details['draft_pool_gib']:.2f} GiB"))
     if "request_slots" in details:
@@ -59,9 +57,7 @@ def prediction(
                 (
                     effect.what,
                     _span(effect.prediction.tokens, None, None),
-                    "-"
-                    if effect.prediction.bytes_per_token is None
-                    else f"{effect.prediction.bytes_per_token:,.0f}",
+                    "-" if effect.prediction.bytes_per_token is None else f"{effect.prediction.bytes_per_token:,.0f}",
                     str(effect.prediction.verdict),
                     effect.assumed,
                 )
@@ -95,9 +91,7 @@ def explanation(found: Explanation) -> str:
                     f"{check.tokens:,}" if check.tokens is not None else "-",
                     "-" if check.tokens_min is None else f"{check.tokens_min:,}..{check.tokens_max:,}",
                     "-" if check.bytes_per_token_found is None else f"{check.bytes_per_token_found:,.0f}",
-                    "-"
-                    if check.bytes_per_token_expected is None
-                    else f"{check.bytes_per_token_expected:,.0f}",
+                    "-" if check.bytes_per_token_expected is None else f"{check.bytes_per_token_expected:,.0f}",
                     {True: "yes", False: "NO", None: "-"}[check.inside],
                 )
                 for check in found.checks
@@ -109,10 +103,7 @@ def explanation(found: Explanation) -> str:
         lines += ["", "since the other start:"]
         lines += _table(
             ("what", "before", "after", "pool GiB"),
-            [
-                (c.what, c.before, c.after, "" if c.pool_gib is None else f"{c.pool_gib:+.2f}")
-                for c in found.changes
-            ],
+            [(c.what, c.before, c.after, "" if c.pool_gib is None else f"{c.pool_gib:+.2f}") for c in found.changes],
         )
     lines += [f"note: {note}" for note in found.prediction.notes]
     return "\n".join(lines)
@@ -208,6 +199,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     whole = [tuple(head), *(tuple(row) for row in rows)]
     widths = [max(len(row[column]) for row in whole) for column in range(len(head))]
     return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in whole
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in whole
     ]

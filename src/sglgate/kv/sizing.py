@@ -82,9 +82,7 @@ class Sizing:
             slots = max(1, asked // self.split.dp)
         else:
             slots = max(min(int(pool.tokens / context_length * 512), 4096), 2048)
-        slots = (
-            min(slots, pool.tokens // 2) if asked is None or self.rules.half_tokens_cap_requests else slots
-        )
+        slots = min(slots, pool.tokens // 2) if asked is None or self.rules.half_tokens_cap_requests else slots
         if pool.state is not None:
             slots = min(slots, pool.state.slots // pool.state.slots_per_request)
         return slots

@@ -77,9 +77,7 @@ def read_state_shape(architecture: str, text: Config) -> tuple[tuple[int, ...], 
         kinds = [str(kind) for kind in text.get("layer_types") or ()]
         mamba = tuple(i for i, kind in enumerate(kinds) if kind == "mamba")
         # Granite's own configuration class passes no dtype on, so that its state stays float32.
-        return tuple(i for i, kind in enumerate(kinds) if kind == "attention"), _mamba2(
-            text, mamba, ssm_bytes=4
-        )
+        return tuple(i for i, kind in enumerate(kinds) if kind == "attention"), _mamba2(text, mamba, ssm_bytes=4)
     if architecture == "Lfm2ForCausalLM":
         return _short_conv(text)
     blocks = families.nemotron_blocks(text)

@@ -35,9 +35,7 @@ class StatePool:
     slots_per_request: int
 
 
-def take_state(
-    geometry: Geometry, rest_gib: float, question: Question, rules: Rules, split: Split
-) -> StatePool:
+def take_state(geometry: Geometry, rest_gib: float, question: Question, rules: Rules, split: Split) -> StatePool:
     """Take the states out of ``rest_gib``; what remains is the KV budget.
 
     Raises:
@@ -85,10 +83,7 @@ def take_state(
     if fixed is not None:
         slots = fixed
     elif draft_tokens:
-        slots = int(
-            (budget - padding * per_slot * (1 + draft_tokens))
-            // (per_slot * (1 + draft_tokens / per_request))
-        )
+        slots = int((budget - padding * per_slot * (1 + draft_tokens)) // (per_slot * (1 + draft_tokens / per_request)))
     else:
         slots = int((budget - padding * per_slot) // per_slot)
     if draft_tokens:

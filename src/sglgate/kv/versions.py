@@ -32,9 +32,7 @@ class StateRule(StrEnum):
     """How the Mamba / linear-attention state is taken out of the budget."""
 
     PER_DRAFT_COPY = "per_draft_copy"  # 0.5.5, 0.5.6: a state is (1 + draft tokens) wide
-    RESERVE_UNLESS_FIXED = (
-        "reserve_unless_fixed"  # 0.5.7, 0.5.8: verify copies only when slots are auto-sized
-    )
+    RESERVE_UNLESS_FIXED = "reserve_unless_fixed"  # 0.5.7, 0.5.8: verify copies only when slots are auto-sized
     RESERVE_FIRST = "reserve_first"  # 0.5.9 to 0.5.12: verify copies for max_running_requests first
     JOINT = "joint"  # 0.5.13 to 0.5.16: slots and verify copies solved together
     JOINT_PADDED = "joint_padded"  # 0.5.17 on: the same, padding slots counted
@@ -94,9 +92,7 @@ def parse_release(version: str) -> Release:
     """
     found = _RELEASE.match(version.strip())
     if found is None:
-        raise MisuseError(
-            "not an SGLang release", key="sglang_version", value=version, expected='write it as "0.5.23"'
-        )
+        raise MisuseError("not an SGLang release", key="sglang_version", value=version, expected='write it as "0.5.23"')
     return (int(found[1]), int(found[2]), int(found[3]))
 
 
@@ -114,9 +110,7 @@ def rules_for(version: str) -> Rules:
         read_in=".".join(map(str, release)),
         extrapolated=asked != release,
         windows_from_model=not since(7),
-        swa_rule=(
-            SwaRule.BY_BUDGET if since(11) else SwaRule.BY_LAYER_BYTES if since(9) else SwaRule.BY_LAYER_COUNT
-        ),
+        swa_rule=(SwaRule.BY_BUDGET if since(11) else SwaRule.BY_LAYER_BYTES if since(9) else SwaRule.BY_LAYER_COUNT),
         state_rule=(
             StateRule.JOINT_PADDED
             if since(17)
@@ -150,9 +144,7 @@ def distinct_releases() -> tuple[str, ...]:
     for patch in range(OLDEST_READ[2], NEWEST_READ[2] + 1):
         rules = rules_for(f"0.5.{patch}")
         behaviour = tuple(
-            value
-            for name, value in sorted(vars(rules).items())
-            if name not in ("release", "read_in", "extrapolated")
+            value for name, value in sorted(vars(rules).items()) if name not in ("release", "read_in", "extrapolated")
         )
         seen.setdefault(behaviour, rules.read_in)
     return tuple(seen.values())

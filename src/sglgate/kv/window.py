@@ -108,9 +108,7 @@ def fraction_window(
     )
 
 
-def sweep(
-    case: Case, pre: Interval, avail: Interval, first: float, last: float, steps: int
-) -> tuple[Point, ...]:
+def sweep(case: Case, pre: Interval, avail: Interval, first: float, last: float, steps: int) -> tuple[Point, ...]:
     """Pools at ``steps`` + 1 evenly spaced fractions."""
     points = []
     for step in range(steps + 1):

@@ -67,9 +67,7 @@ class Client:
             self._sweep()
         self._busy.add(connection)
         try:
-            await connection.request(
-                b"%s%d\r\n\r\n%s" % (self._head, len(body), body), flight, expected_tokens
-            )
+            await connection.request(b"%s%d\r\n\r\n%s" % (self._head, len(body), body), flight, expected_tokens)
         except BaseException:
             connection.close()
             raise

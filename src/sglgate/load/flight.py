@@ -140,11 +140,7 @@ class Flight:
         assert self._kept is not None
         undecided = len(self._kept) < 2
         self._kept.extend(payloads)
-        if (
-            undecided
-            and len(self._kept) >= 2
-            and _is_cumulative(_loads(self._kept[0]), _loads(self._kept[1]))
-        ):
+        if undecided and len(self._kept) >= 2 and _is_cumulative(_loads(self._kept[0]), _loads(self._kept[1])):
             self._kept = None
 
 

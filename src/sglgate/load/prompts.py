@@ -110,9 +110,7 @@ def _prompt(path: Path, number: int, line: str) -> Prompt:
         raise MisuseError("not a prompt", file=path, key=where, value=got, expected="keys id, kind, text")
     for key, part in value.items():
         if not isinstance(part, str) or not part.strip():
-            raise MisuseError(
-                "must be a text that is not empty", file=path, key=f"{where}: {key}", value=part
-            )
+            raise MisuseError("must be a text that is not empty", file=path, key=f"{where}: {key}", value=part)
     return Prompt(**value)
 
 
@@ -124,9 +122,7 @@ def _check_set(path: Path, kind: str, prompts: tuple[Prompt, ...]) -> None:
     for number, prompt in enumerate(prompts, start=1):
         where = f"line {number}"
         if prompt.kind != kind:
-            raise MisuseError(
-                "of another kind", file=path, key=where, value=prompt.kind, expected=f"kind {kind!r}"
-            )
+            raise MisuseError("of another kind", file=path, key=where, value=prompt.kind, expected=f"kind {kind!r}")
         if prompt.id in seen_ids:
             raise MisuseError("id used twice", file=path, key=where, value=prompt.id)
         if prompt.text in seen_texts:

@@ -73,9 +73,7 @@ class Metrics(_Frozen):
     tpot_ms: Summary | None
     e2e_ms: Summary | None
     tok_per_s: float = Field(description="tokens that arrived in the window / its length")
-    tok_per_s_per_user: Summary | None = Field(
-        description="1000 / TPOT, per request: the rate that a user reads at"
-    )
+    tok_per_s_per_user: Summary | None = Field(description="1000 / TPOT, per request: the rate that a user reads at")
     mean_in_flight: float
     acceptance: Acceptance | None = Field(description="None without speculation")
 

@@ -175,9 +175,7 @@ def _verdict(
     if failed:
         first = min(failed, key=lambda request: request.ended_s)
         assert first.failure is not None
-        text = (
-            f"{len(failed)} of {len(requests)} requests failed, first {first.index} ({first.failure.kind}): "
-        )
+        text = f"{len(failed)} of {len(requests)} requests failed, first {first.index} ({first.failure.kind}): "
         return Verdict.FAIL, text + first.failure.detail
     if metrics is None:
         return Verdict.UNFIT, f"{plan.arrivals} was never in flight"

@@ -25,9 +25,7 @@ from typing import Any, Literal, cast
 
 from sglgate.load.loop import fast_loop_factory
 
-Fault = Literal[
-    "", "die", "hang", "garbage", "truncated_json", "short", "abort", "error_event", "http_503", "no_done"
-]
+Fault = Literal["", "die", "hang", "garbage", "truncated_json", "short", "abort", "error_event", "http_503", "no_done"]
 
 _HEAD = re.compile(rb"(GET|POST) (\S+) HTTP/1\.1\r\n")
 _LENGTH = re.compile(rb"\r\ncontent-length:[ ]*(\d+)", re.IGNORECASE)
@@ -249,9 +247,7 @@ def _completion_chunks(tokens: int, config: StubConfig) -> tuple[bytes, ...]:
         choice = {"index": 0, "text": "word " * new, "finish_reason": "length" if k == tokens else None}
         chunks.append(_chunk(json.dumps({**head, "choices": [choice]})))
     usage = {"prompt_tokens": 20, "completion_tokens": tokens, "total_tokens": 20 + tokens}
-    chunks[-1] += (
-        _chunk(json.dumps({**head, "choices": [], "usage": usage})) + _chunk("[DONE]") + b"0\r\n\r\n"
-    )
+    chunks[-1] += _chunk(json.dumps({**head, "choices": [], "usage": usage})) + _chunk("[DONE]") + b"0\r\n\r\n"
     return tuple(chunks)
 
 
@@ -268,9 +264,7 @@ def _json_answer(value: object, status: str = "200 OK") -> bytes:
 
 def _plain_answer(path: str) -> bytes:
     if path == "/v1/models":
-        return _json_answer(
-            {"object": "list", "data": [{"id": "stub", "object": "model", "owned_by": "sglgate"}]}
-        )
+        return _json_answer({"object": "list", "data": [{"id": "stub", "object": "model", "owned_by": "sglgate"}]})
     if path in ("/get_model_info", "/model_info"):
         return _json_answer({"model_path": "stub", "is_generation": True})
     return _json_answer({})

@@ -127,9 +127,7 @@ def judge_client(
         if cpu_share <= limits.cpu_share:
             reasons[-1] += f" at {cpu_share:.0%} of a CPU, so other work held it up"
     if send_p99_ms > limits.send_delay_p99_ms:
-        reasons.append(
-            f"requests left {send_p99_ms:.1f} ms late (p99; at most {limits.send_delay_p99_ms:g} ms)"
-        )
+        reasons.append(f"requests left {send_p99_ms:.1f} ms late (p99; at most {limits.send_delay_p99_ms:g} ms)")
     if not reasons and len(inside) < MIN_TICKS:
         reasons.append(f"only {len(inside)} samples of the client in the steady state (at least {MIN_TICKS})")
     return ClientCheck(

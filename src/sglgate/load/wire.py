@@ -111,9 +111,7 @@ class ResponseParser:
         if self.status and not self._chunked and self._remaining is None:
             self._finish()
             return
-        raise WireError(
-            "the connection closed " + ("inside the response" if self.status else "before a response")
-        )
+        raise WireError("the connection closed " + ("inside the response" if self.status else "before a response"))
 
     def _head(self, data: bytes) -> bytes:
         """Read the head; returns the bytes behind it, or keeps what there is and returns nothing."""

@@ -200,9 +200,7 @@ class RecordBuilder:
 
     def _allreduce(self, event: Event, rank: RankRecord) -> None:
         data = event.data
-        line = AllReduceLine(
-            event.line, event.rank, data.get("path"), data.get("state"), data.get("reason", "")
-        )
+        line = AllReduceLine(event.line, event.rank, data.get("path"), data.get("state"), data.get("reason", ""))
         _append(self.record.all_reduce, line)
 
     def _summary(self, event: Event, rank: RankRecord) -> None:

@@ -72,9 +72,7 @@ class Format:
         return None
 
 
-def _format(
-    kind: Kind, core: str | tuple[str, ...], *alternatives: tuple[str, str], strict: bool = True
-) -> Format:
+def _format(kind: Kind, core: str | tuple[str, ...], *alternatives: tuple[str, str], strict: bool = True) -> Format:
     cores = (core,) if isinstance(core, str) else core
     return Format(kind, cores, tuple((v, re.compile(p)) for v, p in alternatives), strict)
 
@@ -106,9 +104,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     # distributed/device_communicators/pynccl.py
     _format(Kind.NCCL_VERSION, "sglang is using nccl==", ("0.5.5-0.5.23", r"nccl==(?P<value>[\d.]+)")),
     # model_executor/model_runner.py; distributed/bootstrap.py
-    _format(
-        Kind.DIST_BEGIN, "Init torch distributed begin", ("0.5.5-0.5.20", r"Init torch distributed begin")
-    ),
+    _format(Kind.DIST_BEGIN, "Init torch distributed begin", ("0.5.5-0.5.20", r"Init torch distributed begin")),
     _format(
         Kind.DIST_END,
         ("Init torch distributed ends", "Init parallel ends", "Memory baseline taken"),
@@ -305,9 +301,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         ("Application startup complete", "Uvicorn running on"),
         ("any", r"Application startup complete|Uvicorn running on (?P<url>\S+)"),
     ),
-    _format(
-        Kind.READY, "The server is fired up", ("0.5.5-0.5.23", r"The server is fired up and ready to roll")
-    ),
+    _format(Kind.READY, "The server is fired up", ("0.5.5-0.5.23", r"The server is fired up and ready to roll")),
     _format(
         Kind.RETRACTION,
         ("#retracted_reqs", "Retract requests"),

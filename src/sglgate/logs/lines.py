@@ -26,9 +26,7 @@ _CARRIER = re.compile(
     r"^(?:"
     r"[\w./-]{1,80}\s*\|\s"  # docker compose: name-1  |
     r"|[>│]\s?"  # quoted in a mail or an issue, framed by a terminal
-    r"|(?:[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d|"
-    + _ISO
-    + r")\s\S{1,80}\s[\w.@/-]{1,60}(?:\[\d+\])?:\s"  # journalctl
+    r"|(?:[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d|" + _ISO + r")\s\S{1,80}\s[\w.@/-]{1,60}(?:\[\d+\])?:\s"  # journalctl
     r"|" + _ISO + r"\s(?:stdout|stderr)\s[FP]\s"  # Kubernetes CRI
     r"|" + _LEVEL + r"\s+" + _ISO + r"\s"  # a cloud's log export
     r"|" + _ISO + r"\s-\s[\w.]{1,60}\s-\s" + _LEVEL + r"\s-\s"  # another program that logs our output

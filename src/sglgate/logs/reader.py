@@ -107,9 +107,7 @@ class LogReader:
         if event is not None:
             self._builder.add(event)
             if event.kind in (Kind.DECODE_BATCH, Kind.PREFILL_BATCH) and not self._batch_events:
-                self._scanner.bulk_batches = (
-                    True  # the first batch line is seen; from here on they are only counted
-                )
+                self._scanner.bulk_batches = True  # the first batch line is seen; from here on they are only counted
         return event
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sglgate.errors import SglgateError
 from sglgate.report.board import MACHINE, build_board, run_verdict
 from sglgate.run import read_evidence, read_run
 from sglgate.stack import HEADLINE_PACKAGES, write_atomically
+
+if TYPE_CHECKING:
+    import jinja2
 
 _TAIL_LINES: Final = 40
 _TAIL_BYTES: Final = 64 << 10
@@ -28,8 +31,8 @@ def write_html(folder: Path) -> Path:
     return page
 
 
-def render(folder: Path) -> str:
-    """The page as text; the same evidence gives the same bytes."""
+def template_environment() -> jinja2.Environment:
+    """Templates of ``report/templates``: everything is escaped, a name that is not there is an error."""
     # Deferred: only a run that ends needs a template engine, every collection would pay for it.
     import jinja2
 
@@ -42,16 +45,25 @@ def render(folder: Path) -> str:
     )
     environment.filters["figure"] = _figure
     environment.filters["seconds"] = lambda s: f"{s:.1f} s"
+    return environment
+
+
+def render(folder: Path) -> str:
+    """The page as text; the same evidence gives the same bytes."""
     info, evidence = read_run(folder), read_evidence(folder)
     board = build_board(evidence)
-    return environment.get_template("index.html").render(
-        info=info,
-        board=board,
-        machine=MACHINE,
-        verdict=run_verdict(info, board),
-        headline=_headline(info.stack),
-        tails={log: _tail(folder / log) for _, _, cell in board.reds() for log in cell.telling.logs},
-        evidence_count=len(evidence),
+    return (
+        template_environment()
+        .get_template("index.html")
+        .render(
+            info=info,
+            board=board,
+            machine=MACHINE,
+            verdict=run_verdict(info, board),
+            headline=_headline(info.stack),
+            tails={log: _tail(folder / log) for _, _, cell in board.reds() for log in cell.telling.logs},
+            evidence_count=len(evidence),
+        )
     )
 
 

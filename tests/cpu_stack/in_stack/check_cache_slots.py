@@ -93,9 +93,7 @@ class AssignDraftCacheLocsContiguous(unittest.TestCase):
                     for step in range(topk * steps):
                         expected.append(table[row][length + step])
                 out = torch.full((count * topk * steps,), -1, dtype=torch.int64)
-                sgl_kernel.assign_draft_cache_locs_contiguous_cpu(
-                    ints(rows), pool, ints(lengths), out, 40, topk, steps
-                )
+                sgl_kernel.assign_draft_cache_locs_contiguous_cpu(ints(rows), pool, ints(lengths), out, 40, topk, steps)
                 assert out.tolist() == expected
 
 

@@ -64,9 +64,7 @@ class TargetInPlainTorch(unittest.TestCase):
                 )
                 for place, layer in enumerate((2, 4, 5)):
                     states = torch.stack(captured[i])[:, place]
-                    torch.testing.assert_close(
-                        states, expected.hidden_states[layer][i, :n], rtol=1e-4, atol=1e-4
-                    )
+                    torch.testing.assert_close(states, expected.hidden_states[layer][i, :n], rtol=1e-4, atol=1e-4)
 
     def test_sampling_is_greedy_at_zero_and_follows_the_distribution_above(self):
         logits = torch.tensor([[0.0, 3.0, 1.0]]).expand(4000, 3)
@@ -118,9 +116,7 @@ class TrainingSteps(unittest.TestCase):
         state = None
         for position in range(start + steps):
             state = joined[position] if position <= start else state
-            x = torch.cat(
-                (draft.input_layernorm(draft.embedding[self.tokens[position + 1]]), draft.hidden_norm(state))
-            )
+            x = torch.cat((draft.input_layernorm(draft.embedding[self.tokens[position + 1]]), draft.hidden_norm(state)))
 
             def turned(heads, position=position):
                 half = g.head_dim // 2

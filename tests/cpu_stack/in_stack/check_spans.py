@@ -45,8 +45,7 @@ class Spans(unittest.TestCase):
         for i, span in enumerate(spans):
             slots = table[rows[i]].tolist()
             expected = [
-                slots[: verified[i]]
-                + [slots[verified[i] + other] for other in range(6) if mask[i, node, other]]
+                slots[: verified[i]] + [slots[verified[i] + other] for other in range(6) if mask[i, node, other]]
                 for node in range(6)
             ]
             assert seen_slots(span) == expected
@@ -59,9 +58,7 @@ class Spans(unittest.TestCase):
             ends = [length + rng.randint(0, 30) for length in lengths]
             spans = extend_spans(table, torch.tensor(rows), torch.tensor(ends), torch.tensor(lengths))
             for row, end, length, span in zip(rows, ends, lengths, spans, strict=True):
-                assert seen_slots(span) == [
-                    table[row, : end - length + q + 1].tolist() for q in range(length)
-                ]
+                assert seen_slots(span) == [table[row, : end - length + q + 1].tolist() for q in range(length)]
 
     def test_a_draft_branch_sees_the_verified_tokens_and_its_own_slots(self):
         rng = random.Random(4)
@@ -74,9 +71,7 @@ class Spans(unittest.TestCase):
                 for row, length in zip(rows, verified, strict=True):
                     for branch in range(topk):
                         first = length + branch * steps
-                        expected.append(
-                            [*table[row, :length].tolist(), *table[row, first : first + step + 1].tolist()]
-                        )
+                        expected.append([*table[row, :length].tolist(), *table[row, first : first + step + 1].tolist()])
                 assert [seen_slots(span) for span in spans] == [[slots] for slots in expected]
 
 

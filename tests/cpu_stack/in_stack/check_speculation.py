@@ -99,9 +99,7 @@ class BuildTree(unittest.TestCase):
         for forest, lengths, topk, steps in self.each_forest():
             positions, _, _ = built(forest, lengths, topk, steps, FULL_MASK)
             expected = [
-                n + len(t.ancestors(node))
-                for t, n in zip(forest, lengths, strict=True)
-                for node in range(t.size)
+                n + len(t.ancestors(node)) for t, n in zip(forest, lengths, strict=True) for node in range(t.size)
             ]
             assert positions == expected
 
@@ -277,9 +275,7 @@ class RotateInputIds(unittest.TestCase):
             starts = [sum(lengths[:i]) for i in range(len(lengths))]
             expected = [t for row, token in zip(rows, new, strict=True) if row for t in [*row[1:], token]]
             ids = torch.tensor([t for row in rows for t in row], dtype=torch.int64)
-            sgl_kernel.rotate_input_ids_cpu(
-                ids, *(torch.tensor(v, dtype=torch.int64) for v in (starts, lengths, new))
-            )
+            sgl_kernel.rotate_input_ids_cpu(ids, *(torch.tensor(v, dtype=torch.int64) for v in (starts, lengths, new)))
             assert ids.tolist() == expected
 
     def test_the_new_token_goes_where_select_index_says(self):

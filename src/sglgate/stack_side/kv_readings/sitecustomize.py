@@ -68,9 +68,7 @@ class _Loader(importlib.abc.Loader):
 
         def reading(*args: Any, **kwargs: Any) -> Any:
             value = read(*args, **kwargs)
-            if (
-                "distributed" in kwargs
-            ):  # the readings that count take the minimum over ranks; others are only printed
+            if "distributed" in kwargs:  # the readings that count take the minimum over ranks; others are only printed
                 print(f"kv reading: {next(words)}={value!r} GiB", flush=True)
             return value
 

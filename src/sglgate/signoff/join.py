@@ -1,0 +1,194 @@
+"""Every gate and every metric of two runs, side by side, each with what it means for the release."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sglgate.evidence import Evidence, Verdict
+from sglgate.signoff.intervals import Change, change, has_interval, widening
+from sglgate.signoff.side import Key, Side
+
+#: A change smaller than this is none, however sure.
+MARGIN = 0.02
+#: Counts and sizes: a single reading is the fact itself, where a time is one sample of many.
+EXACT_UNITS = frozenset({"tokens", "bytes", "GiB", "ranks", "answers", "requests", "sizes"})
+#: Under this key of its detail a gate leaves {prompt: answer}, and sign-off holds one release's against the other's.
+ANSWERS = "answers"
+
+
+class Kind(StrEnum):
+    """What a difference is. The first five stop a release until a person accepts them; see :data:`BLOCKING`."""
+
+    PATH_LOST = "path lost"
+    REGRESSION = "regression"
+    RED_IN_BOTH = "red in both"
+    NEW_AND_RED = "new and red"
+    ANSWERS_CHANGED = "answers changed"
+    UNJUDGED = "not judged"
+    COVERAGE_LOST = "coverage lost"
+    PATH_GAINED = "path gained"
+    GAIN = "gain"
+    COVERAGE_GAINED = "coverage gained"
+
+
+#: NO-GO until accepted.
+BLOCKING = frozenset({Kind.PATH_LOST, Kind.REGRESSION, Kind.RED_IN_BOTH, Kind.NEW_AND_RED, Kind.ANSWERS_CHANGED})
+#: NOT ENOUGH EVIDENCE until accepted.
+LACKING = frozenset({Kind.UNJUDGED, Kind.COVERAGE_LOST})
+
+
+@dataclass(frozen=True)
+class Item:
+    """One difference. ``id`` is what ``--accept`` takes; the same difference of the same gate has the same one."""
+
+    kind: Kind
+    candidate: str
+    suite: str
+    gate: str
+    metric: str
+    text: str
+    old: str = ""
+    new: str = ""
+    change: Change | None = None
+    causes: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Six hex digits."""
+        text = "\x1f".join((self.kind, self.candidate, self.suite, self.gate, self.metric))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric in both runs; ``change`` is None where nothing can be computed."""
+
+    key: Key
+    unit: str
+    old: Evidence
+    new: Evidence
+    change: Change | None
+
+
+def join(old: Side, new: Side, margin: float = MARGIN) -> tuple[list[Item], list[Row]]:
+    """Differences that somebody must know of, gravest kind first, and every metric that both runs hold."""
+    items = [*_gates(old, new)]
+    red = {(item.candidate, item.suite, item.gate) for item in items}
+    items += [item for item in _metrics_of_one_side(old, new) if (item.candidate, item.suite, item.gate) not in red]
+    rows = _rows(old, new)
+    for row in rows:
+        if row.key[:3] not in red and (item := _moved(row, margin)) is not None:
+            items.append(item)
+        items += _answers(row)
+    order = list(Kind)
+    return sorted(items, key=lambda item: order.index(item.kind)), rows
+
+
+def _gates(old: Side, new: Side) -> list[Item]:
+    cells = [
+        {(candidate, *gate): cell for candidate, row in side.board.cells.items() for gate, cell in row.items()}
+        for side in (old, new)
+    ]
+    found = []
+    for key in dict.fromkeys([*cells[0], *cells[1]]):
+        before, after = cells[0].get(key), cells[1].get(key)
+        kind = _kind(before.verdict if before else None, after.verdict if after else None)
+        if kind is None:
+            continue
+        telling = after.telling if after else before.telling if before else None
+        found.append(
+            Item(
+                kind,
+                *key,
+                metric="",
+                text=telling.reason if telling else "",
+                old=str(before.verdict) if before else "absent",
+                new=str(after.verdict) if after else "absent",
+            )
+        )
+    return found
+
+
+def _kind(old: Verdict | None, new: Verdict | None) -> Kind | None:
+    green = Verdict.PASS
+    if new is None:
+        return Kind.COVERAGE_LOST
+    if old is None:
+        return Kind.COVERAGE_GAINED if new is green else Kind.NEW_AND_RED
+    if old is green is new:
+        return None
+    if new is green:
+        return Kind.PATH_GAINED if old is Verdict.NOT_EXERCISED else Kind.GAIN
+    if new in (Verdict.UNFIT, Verdict.INCONCLUSIVE):
+        return Kind.UNJUDGED
+    if old is not green:
+        return Kind.RED_IN_BOTH if old in (Verdict.FAIL, Verdict.NOT_EXERCISED) else Kind.REGRESSION
+    return Kind.PATH_LOST if new is Verdict.NOT_EXERCISED else Kind.REGRESSION
+
+
+def _metrics_of_one_side(old: Side, new: Side) -> list[Item]:
+    """A gate that looks at fewer ranks, sizes or cells than it did is green for less."""
+    return [
+        Item(kind, *key, text=f"{key[3]}: {word}")
+        for here, there, kind, word in (
+            (old, new, Kind.COVERAGE_LOST, "not measured any more"),
+            (new, old, Kind.COVERAGE_GAINED, "not measured before"),
+        )
+        for key in here.metrics
+        if key not in there.metrics
+    ]
+
+
+def _rows(old: Side, new: Side) -> list[Row]:
+    shared = [key for key in old.metrics if key in new.metrics]
+    judged = sum(has_interval(old.metrics[key]) and has_interval(new.metrics[key]) for key in shared)
+    widened = widening(judged)
+    return [Row(key, (b := new.metrics[key]).unit, a := old.metrics[key], b, change(a, b, widened)) for key in shared]
+
+
+def _moved(row: Row, margin: float) -> Item | None:
+    step = row.change
+    if step is None or row.new.direction not in ("at_least", "at_most"):
+        return None
+    exact = step.low is None and row.unit in EXACT_UNITS
+    if not (step.is_established or exact) or abs(step.value) < (margin if step.is_ratio else 1e-12):
+        return None
+    is_worse = (step.value < 0) == (row.new.direction == "at_least")
+    return Item(
+        Kind.REGRESSION if is_worse else Kind.GAIN,
+        *row.key,
+        text=f"{row.key[3]} {in_words(step, row.unit)}",
+        old=shown(row.old.value),
+        new=shown(row.new.value),
+        change=step,
+    )
+
+
+def _answers(row: Row) -> list[Item]:
+    old, new = row.old.detail.get(ANSWERS), row.new.detail.get(ANSWERS)
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return []
+    shared = [prompt for prompt in old if prompt in new]
+    changed = [prompt for prompt in shared if old[prompt] != new[prompt]]
+    if not changed:
+        return []
+    text = f"{len(changed)} of {len(shared)} answers changed, the first to {changed[0][:120]!r}"
+    return [Item(Kind.ANSWERS_CHANGED, *row.key, text=text, old=str(old[changed[0]]), new=str(new[changed[0]]))]
+
+
+def in_words(step: Change, unit: str) -> str:
+    """``-5.0 % (-6.1 % to -3.9 %)``, or in the unit where a ratio makes no sense."""
+
+    def one(value: float) -> str:
+        return f"{value * 100:+.2f} %" if step.is_ratio else f"{value:+.6g} {unit}".rstrip()
+
+    if step.low is None or step.high is None:
+        return f"{one(step.value)} (single readings)"
+    return f"{one(step.value)} ({one(step.low)} to {one(step.high)})"
+
+
+def shown(value: object) -> str:
+    """A value for a table."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,269 @@
+"""A planted regression is found, sized and attributed; an identical pair is go; what is accepted stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sglgate.cli import main
+from sglgate.errors import MisuseError
+from sglgate.evidence import Evidence, Verdict
+from sglgate.run import Run, RunInfo
+from sglgate.signoff import Decision, Kind, Side, build, read_side
+from sglgate.signoff.render import html, markdown
+
+HOSTILE = "<script>alert(1)</script>\"'&|`../../\u0000\u0007😀" + "x" * 10_000
+CANDIDATE = {"model": "m", "arguments": {"tp-size": 1}, "environment": {}, "expect": {}, "reason": "a test"}
+
+
+def make(gate: str = "pool", **fields: object) -> Evidence:
+    defaults: dict[str, object] = {
+        "at": "2026-01-01T00:00:01.000+00:00", "run": "r", "profile": "cpu", "candidate": "c", "suite": "kv",
+        "gate": gate, "test": "t", "verdict": "PASS", "reason": "why", "metric": "KV pool", "value": 4096, "bound": 1,
+        "direction": "at_least", "unit": "tokens",
+    }  # fmt: skip
+    return Evidence.model_validate(defaults | fields)
+
+
+def side(*records: Evidence, name: str = "r", sglang: str = "0.5.9", **info: object) -> Side:
+    described = RunInfo.model_validate(
+        {
+            "name": name, "profile": "cpu", "sglgate": "0", "started": "s", "finished": "f", "exit_code": 0,
+            "candidates": {"c": CANDIDATE}, "stack": {"digest": sglang, "packages": {"sglang": sglang}},
+        } | info
+    )  # fmt: skip
+    return Side(Path("/nonexistent"), described, records)
+
+
+def speed(rng: np.random.Generator, true: float, gate: str = "speed", sd: float = 0.01, n: int = 8) -> Evidence:
+    """Mean of ``n`` launches with its 95 % t interval."""
+    logs = np.log(true) + sd * rng.standard_normal(n)
+    half = 2.365 * logs.std(ddof=1) / np.sqrt(n)
+    low, mid, high = (float(np.exp(logs.mean() + step)) for step in (-half, 0, half))
+    return make(gate, suite="eagle3", metric="tok/s", value=mid, interval=(low, high), unit="tok/s", n=n)
+
+
+def test_an_identical_pair_is_go_in_at_least_95_of_100_runs() -> None:
+    rng = np.random.default_rng(1)
+    gates = [f"g{number}" for number in range(10)]
+    decisions = [
+        build(side(*[speed(rng, 100, g) for g in gates]), side(*[speed(rng, 100, g) for g in gates])).decision
+        for _ in range(100)
+    ]
+
+    assert decisions.count(Decision.GO) >= 95
+
+
+def test_a_delay_of_5_percent_is_found_and_sized_within_its_interval() -> None:
+    rng = np.random.default_rng(2)
+    found = covered = 0
+    for _ in range(100):
+        dossier = build(side(speed(rng, 100)), side(speed(rng, 95)))
+        (row,) = dossier.rows
+        found += dossier.decision is Decision.NO_GO and dossier.items[0].kind is Kind.REGRESSION
+        covered += row.change.low <= -0.05 <= row.change.high
+
+    assert found >= 95
+    assert covered >= 90
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "decision"),
+    [
+        ("PASS", "FAIL", Kind.REGRESSION, Decision.NO_GO),
+        ("PASS", "NOT_EXERCISED", Kind.PATH_LOST, Decision.NO_GO),
+        ("PASS", "UNFIT", Kind.UNJUDGED, Decision.NOT_ENOUGH),
+        ("PASS", "INCONCLUSIVE", Kind.UNJUDGED, Decision.NOT_ENOUGH),
+        ("PASS", None, Kind.COVERAGE_LOST, Decision.NOT_ENOUGH),
+        ("FAIL", "FAIL", Kind.RED_IN_BOTH, Decision.NO_GO),
+        ("UNFIT", "FAIL", Kind.REGRESSION, Decision.NO_GO),
+        (None, "FAIL", Kind.NEW_AND_RED, Decision.NO_GO),
+        (None, "PASS", Kind.COVERAGE_GAINED, Decision.GO),
+        ("FAIL", "PASS", Kind.GAIN, Decision.GO),
+        ("NOT_EXERCISED", "PASS", Kind.PATH_GAINED, Decision.GO),
+        ("PASS", "PASS", None, Decision.GO),
+    ],
+)
+def test_each_pair_of_verdicts_means_one_thing(old, new, kind, decision) -> None:
+    other = make("other")
+    sides = [side(other, *([make(verdict=verdict)] if verdict else [])) for verdict in (old, new)]
+
+    dossier = build(*sides)
+
+    assert [item.kind for item in dossier.items] == ([kind] if kind else [])
+    assert dossier.decision is decision
+
+
+def test_a_lost_path_leads_the_page() -> None:
+    old = side(make(), make("path", suite="allreduce"))
+    new = side(make(verdict="FAIL"), make("path", suite="allreduce", verdict="NOT_EXERCISED"))
+
+    assert [item.kind for item in build(old, new).items] == [Kind.PATH_LOST, Kind.REGRESSION]
+
+
+def test_changed_answers_stop_a_release_until_accepted() -> None:
+    old, new = (side(make(detail={"answers": {"2+2": answer, "hi": "hi"}})) for answer in ("4", "5"))
+
+    (item,) = build(old, new).items
+
+    assert item.kind is Kind.ANSWERS_CHANGED
+    assert "1 of 2 answers changed" in item.text
+    assert build(old, old).items == ()
+
+
+def test_a_smaller_pool_is_a_regression_though_its_gate_is_green_and_a_slower_single_start_is_none() -> None:
+    start = {"suite": "launch", "metric": "start", "unit": "s", "direction": "at_most"}
+    old, new = (
+        side(make(value=10_000), make("up", value=80.0, **start)),
+        side(make(value=9_000), make("up", value=120.0, **start)),
+    )
+
+    (item,) = build(old, new).items
+
+    assert (item.kind, item.gate) == (Kind.REGRESSION, "pool")
+    assert "-10.00 % (single readings)" in item.text
+
+
+def test_a_changed_default_is_named_and_one_that_was_asked_for_is_not_called_so() -> None:
+    def launched(fraction: float, tp: int) -> Side:
+        launch = {
+            "candidate": "c",
+            "log": "l",
+            "resolved": {"mem_fraction_static": fraction, "tp_size": tp, "port": tp},
+        }
+        return side(make(value=int(fraction * 10_000)), launches=[launch])
+
+    dossier = build(launched(0.9, 1), launched(0.8, 2))
+
+    assert {(d.name, d.note) for d in dossier.arguments["c"]} == {
+        ("mem_fraction_static", "default changed"), ("tp_size", "asked alike, overruled"),
+    }  # fmt: skip
+    assert dossier.items[0].causes == (
+        "default changed: mem_fraction_static 0.9 -> 0.8",
+        "asked alike, overruled: tp_size 1 -> 2",
+    )
+
+
+def test_a_gate_that_is_green_for_less_has_lost_coverage() -> None:
+    both = make(metric="tokens, rank TP0")
+
+    (item,) = build(side(both, make(metric="tokens, rank TP1")), side(both)).items
+
+    assert (item.kind, item.metric) == (Kind.COVERAGE_LOST, "tokens, rank TP1")
+
+
+def log_of(fraction: float, tokens: int, draft_first: bool, *, cell_kib: int = 64) -> str:
+    """What SGLang prints of a start with a draft: pre 90 GiB, target weights 60, draft weights 2."""
+    gib = tokens * cell_kib / 2 / (1 << 20)
+
+    def weights(before: float, after: float) -> list[str]:
+        return [
+            f"Load weight begin. avail mem={before:.2f} GB",
+            f"Load weight end. elapsed=9.00 s, type=A, dtype=torch.bfloat16, avail mem={after:.2f} GB, "
+            f"mem usage={before - after:.2f} GB.",
+        ]
+
+    def pool(half_gib: float, left: float) -> list[str]:
+        return [
+            f"KV Cache is allocated. #tokens: {tokens}, K size: {half_gib:.2f} GB, V size: {half_gib:.2f} GB",
+            f"Memory pool end. avail mem={left:.2f} GB",
+        ]
+
+    arguments = f"device='cuda', tp_size=1, page_size=1, mem_fraction_static={fraction}"
+    head = [f"server_args=ServerArgs(model_path='m', {arguments}, speculative_algorithm='EAGLE3')", *weights(90, 30)]
+    target, draft = pool(gib, 30 - 2 * gib), weights(30, 28)
+    lines = [*head, *(draft + target if draft_first else target + draft), *pool(gib / 8, 5)]
+    return "".join(f"[2026-01-01 00:00:00] {line}\n" for line in lines)
+
+
+def test_a_kv_drop_is_put_down_to_draft_accounting_and_sized(tmp_path: Path) -> None:
+    # 90 GiB x 0.9 - 60 = 21 GiB: 0.5.9 gives all to the target; 0.5.23 first takes 2 GiB of draft weights, then an
+    # eighth of the target's bytes for the draft's own layers.
+    folders = []
+    for name, tokens, first in (("0.5.9", 344_064, False), ("0.5.23", 276_707, True)):
+        info = side(name=name, sglang=name).info.model_copy(update={"launches": [], "finished": None})
+        run = Run(tmp_path, info)
+        run.info.launches.append({"candidate": "c", "log": "logs/c.log", "resolved": {}})
+        (run.logs / "c.log").write_text(log_of(0.9, tokens, first))
+        run.add(make(value=tokens))
+        run.close(0)
+        folders.append(run.folder)
+
+    dossier = build(*map(read_side, folders))
+
+    (account,) = dossier.kv
+    causes = {cause.text.split(":")[0].split(" counted")[0]: cause.gib for cause in account.causes}
+    assert causes["draft accounting"] == pytest.approx(-2.11, abs=0.02)
+    assert causes["draft weights"] == pytest.approx(-2.0, abs=0.02)
+    assert abs(account.unexplained_gib) < 0.05
+    (item,) = dossier.items
+    assert item.kind is Kind.REGRESSION
+    assert any(cause.startswith("draft accounting: SGLang 0.5.23") for cause in item.causes)
+    assert not any("not accounted for" in cause for cause in item.causes)
+
+
+def test_runs_that_do_not_ask_the_same_question_are_never_go() -> None:
+    changed = side(make(), candidates={"c": {**CANDIDATE, "model": "another"}})
+
+    dossier = build(side(make()), changed)
+
+    assert dossier.decision is Decision.NOT_ENOUGH
+    assert "model" in dossier.doubts[0]
+    assert build(side(make()), side(make(), finished=None)).decision is Decision.NOT_ENOUGH
+    assert build(side(), side()).decision is Decision.NOT_ENOUGH
+    with pytest.raises(MisuseError, match="profiles"):
+        build(side(make()), side(make(), profile="blackwell"))
+
+
+def test_hostile_names_harm_neither_page_nor_markdown() -> None:
+    names = {"candidate": HOSTILE, "metric": HOSTILE, "reason": HOSTILE, "unit": HOSTILE}
+    dossier = build(side(make(HOSTILE, **names)), side(make(HOSTILE, verdict="FAIL", **names)))
+
+    page, text = html(dossier), markdown(dossier)
+
+    assert "<script" not in page
+    assert "<script" not in text
+    assert all(line.count("|") - line.count("\\|") == 8 for line in text.splitlines() if line.startswith("|"))
+    assert not re.search(r"(?:src|href)=\"(?:\w+:|//)", page)
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path) -> list[str]:
+    folders = []
+    for name, verdict in (("a", Verdict.PASS), ("b", Verdict.FAIL)):
+        run = Run(tmp_path, side(name=name).info)
+        run.add(make(verdict=verdict))
+        run.close(0)
+        folders.append(str(run.folder))
+    return folders
+
+
+def test_the_command_writes_a_dossier_and_keeps_what_was_accepted(two_runs, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "dossier"
+    command = ["signoff", "--from", two_runs[0], "--to", two_runs[1], "--out", str(out), "--json"]
+
+    assert main(command) == 1
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert main([*command, "--accept", item["id"], "--who", "A", "--why", " "]) == 2
+    assert main([*command, "--accept", "ffffff", "--who", "A", "--why", "w"]) == 2
+    assert item["id"] in capsys.readouterr().err
+    assert main([*command, "--accept", item["id"], "--who", "A", "--why", "known"]) == 0
+    assert main(command) == 0
+    (kept,) = json.loads((out / "dossier.json").read_text())["items"]
+    assert (kept["accepted"]["who"], kept["accepted"]["why"]) == ("A", "known")
+    assert "known" in (out / "index.html").read_text()
+    assert {path.name for path in out.iterdir()} == {"dossier.json", "dossier.md", "index.html"}
+    assert main(["signoff", "--from", two_runs[1], "--to", two_runs[0], "--out", str(out)]) == 2
+
+
+def test_compare_says_what_is_worse_and_writes_nothing(two_runs, tmp_path: Path, capsys) -> None:
+    before = sorted(tmp_path.rglob("*"))
+
+    assert main(["compare", *two_runs]) == 1
+    assert "regression" in capsys.readouterr().out
+    assert main(["compare", two_runs[0], two_runs[0]]) == 0
+    assert sorted(tmp_path.rglob("*")) == before
