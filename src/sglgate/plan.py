@@ -45,6 +45,8 @@ def plan_launches(profile: Profile, candidates: Iterable[Candidate], reports: Pa
 def launches_of(candidate: Candidate) -> int:
     """One for all tests that share it, and those that the declared needs cost beside it."""
     need = candidate.expect.kv
+    if candidate.suites is not None and "kv" not in candidate.suites:
+        return 1
     return 1 + need.relaunch + 2 * (need.window_margin is not None)
 
 

@@ -87,6 +87,7 @@ def test_the_command_line_has_bare_flags_and_no_false_ones(write, tmp_path: Path
     [
         ("argument = 1\n", "argument", "did you mean 'arguments'?"),
         ("[expect.kv]\nmin_token = 3\n", "expect.kv.min_token", "did you mean 'min_tokens'?"),
+        ('suites = ["kvv"]\n', "suites.0", "Input should be 'launch', 'kv', 'allreduce' or 'eagle3'"),
         ("[expect]\nxyz = 1\n", "expect.xyz", "known keys: allreduce, eagle3, failure, kv"),
         ('[expect.kv]\nmin_tokens = "many"\n', "expect.kv.min_tokens", "tokens on every rank"),
         ("[expect.kv]\nfill = 1.5\n", "expect.kv.fill", "share of the pool"),

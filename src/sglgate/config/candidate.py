@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator
 
@@ -15,6 +15,8 @@ from sglgate.config.toml_files import read_toml, validate
 from sglgate.errors import MisuseError, nearest
 
 MATRIX_CAP: Final = 64
+Suite = Literal["launch", "kv", "allreduce", "eagle3"]
+SUITES_HELP: Final = "the suites that judge it; absent: all that apply"
 #: The suite owns these: a candidate that sets one would be judged at another address than it was launched at.
 RESERVED_ARGUMENTS: Final = {"model-path", "model", "host", "port", "config"}
 
@@ -82,6 +84,7 @@ class Candidate(_Strict):
     file: str = Field(description="the TOML file it comes from")
     reason: str = Field(min_length=1, description="why it is judged, in prose")
     model: str = Field(min_length=1, description="a recipe of fixtures/models, a folder, or a hub id")
+    suites: list[Suite] | None = Field(default=None, description=SUITES_HELP)
     arguments: dict[str, ArgumentValue] = Field(default={}, description="server arguments without the dashes")
     environment: dict[str, str] = Field(default={}, description="environment of the server")
     expect: Expect = Expect()
@@ -125,6 +128,7 @@ class _File(_Strict):
     abstract: bool = Field(default=False, description="only there to be extended; never launched")
     reason: str | None = Field(default=None, min_length=1, description="why it is judged, in prose")
     model: str | None = Field(default=None, min_length=1, description="a recipe, a folder or a hub id")
+    suites: list[Suite] | None = Field(default=None, description=SUITES_HELP)
     arguments: dict[str, ArgumentValue] = Field(default={}, description="server arguments without the dashes")
     environment: dict[str, str] = Field(default={}, description="NAME = text")
     expect: Expect = Expect()
