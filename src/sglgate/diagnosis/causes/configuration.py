@@ -64,6 +64,7 @@ CAUSES: Final = (
         (
             sig("model_unsupported.architecture", "are not supported for now", pattern=r"Model architectures (?P<architectures>\[[^\]]*\])", unless=_KNOWN),
             sig("model_unsupported.known", "are not supported for now", pattern=_KNOWN, confidence="likely", remedy=_KNOWN_REMEDY),
+            sig("model_unsupported.unsupported_list", "Unsupported architectures: "),
             sig("model_unsupported.processor", "No processor registered for architecture"),
             sig("model_unsupported.no_implementation", "no SGlang implementation", "no SGLang implementation", "has no sglang implementation", "is not compatible with SGLang"),
             sig("model_unsupported.model_type", "does not recognize this architecture", "Unrecognized configuration class", "Unrecognized model in", "Unrecognized processing class", "should have a `model_type` key", "Unrecognized image processor", "Unrecognized feature extractor"),
