@@ -191,17 +191,6 @@ def test_no_mark_or_plugin_makes_a_red_run_green(
     assert outcome.code not in (0, 5), outcome.output
 
 
-def test_a_declared_need_without_a_suite_is_refused(lane: Lane) -> None:
-    lane.candidate(text="[expect.eagle3]\nmin_acceptance = 2.0\n")
-    if (ROOT / "suites" / "eagle3").is_dir():
-        pytest.skip("the suite is there")
-
-    outcome = lane.run()
-
-    assert outcome.code == 2
-    assert "expect.eagle3: no suite judges this" in outcome.output
-
-
 def test_a_pool_below_the_declared_need_is_red(lane: Lane) -> None:
     lane.candidate(text="[expect.kv]\nrequests = 100\nrequest_tokens = 100\n")
 
