@@ -289,6 +289,8 @@ def test_an_interrupted_run_leaves_no_server_and_keeps_its_evidence(lane: Lane, 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "LANE_TEST": mark},
+        # A shell that runs the tests in the background has it ignored, and a child inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not any(path.stat().st_size for path in lane.folder.glob("reports/*/evidence.jsonl")):
