@@ -37,14 +37,15 @@ def test_fraction_window(candidate: Candidate, pool: ServerPool, gate: Gate) -> 
     assert margin is not None
     server = pool.get(candidate)
     starts = starting_fraction(server.record)
+    lower, higher = max(0.0005, starts - margin), starts + margin
 
-    cause = _cause_of_failure(_with_fraction(candidate, "below", max(0.0005, starts - margin)), pool, gate)
-    reason = f"at {starts - margin:.4f}, {margin:g} below where a pool should start"
+    cause = _cause_of_failure(_with_fraction(candidate, "below", lower), pool, gate)
+    reason = f"at {lower:.4f}; a pool should start at {starts:.4f}"
     gate.judge("cause of the failure just below the window", cause, "kv_budget_exhausted", "equal", "", reason=reason)
 
-    above = pool.fresh(_with_fraction(candidate, "above", starts + margin))
+    above = pool.fresh(_with_fraction(candidate, "above", higher))
     gate.show_log(above.log)
-    reason = f"at {starts + margin:.4f}, {margin:g} above where a pool should start"
+    reason = f"at {higher:.4f}; a pool should start at {starts:.4f}"
     tokens = min(pool.tokens for pool in target_pools(above.record))
     gate.judge("KV pool just above the window's foot", tokens, 1, "at_least", "tokens", reason=reason)
 
