@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sglgate.config import Candidate
 from sglgate.errors import MisuseError, nearest
+from sglgate.venvs import cache_folder
 
 _STACK_SIDE: Final = Path(__file__).parent / "stack_side"
 _PROBE_DEADLINE_S: Final = 180
@@ -30,12 +31,6 @@ HEADLINE_PACKAGES: Final = (
     "transformers",
     "sglgate-cpu-stack",
 )
-
-
-def cache_folder() -> Path:
-    """Where sglgate keeps what it can rebuild: models, stacks, answers of argument parsers."""
-    base = os.environ.get("SGLGATE_CACHE")
-    return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sglgate"
 
 
 def inherited_environment() -> dict[str, str]:
