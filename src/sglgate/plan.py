@@ -44,10 +44,11 @@ def plan_launches(profile: Profile, candidates: Iterable[Candidate], reports: Pa
 
 def launches_of(candidate: Candidate) -> int:
     """One for all tests that share it, and those that the declared needs cost beside it."""
-    need = candidate.expect.kv
+    need, speed = candidate.expect.kv, candidate.expect.speed
+    own = speed.launches if speed else 0
     if candidate.suites is not None and "kv" not in candidate.suites:
-        return 1
-    return 1 + need.relaunch + 2 * (need.window_margin is not None)
+        return 1 + own
+    return 1 + own + need.relaunch + 2 * (need.window_margin is not None)
 
 
 def past_ready_s(reports: Path) -> dict[str, list[float]]:

@@ -105,6 +105,22 @@ def test_a_lost_path_leads_the_page() -> None:
     assert [item.kind for item in build(old, new).items] == [Kind.PATH_LOST, Kind.REGRESSION]
 
 
+def test_what_was_judged_for_the_first_time_is_coverage_gained_and_says_why() -> None:
+    old = side(make(verdict="FAIL", value=None, reason="the server did not come up"))
+
+    (item,) = build(old, side(make())).items
+
+    assert item.kind is Kind.COVERAGE_GAINED
+    assert "did not come up" in item.text
+
+
+def test_a_gained_path_leads_the_page_too() -> None:
+    old = side(make(), make("path", suite="allreduce", verdict="NOT_EXERCISED"))
+    new = side(make(verdict="FAIL"), make("path", suite="allreduce"))
+
+    assert [item.kind for item in build(old, new).items] == [Kind.PATH_GAINED, Kind.REGRESSION]
+
+
 def test_changed_answers_stop_a_release_until_accepted() -> None:
     old, new = (side(make(detail={"answers": {"2+2": answer, "hi": "hi"}})) for answer in ("4", "5"))
 

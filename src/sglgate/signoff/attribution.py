@@ -95,8 +95,13 @@ def attribute_kv(
     )
 
 
-def explain(items: Sequence[Item], kv: Sequence[KvAttribution], defaults: dict[str, list[Difference]]) -> list[Item]:
-    """The items with the causes that are known for them."""
+def explain(
+    items: Sequence[Item],
+    kv: Sequence[KvAttribution],
+    defaults: dict[str, list[Difference]],
+    packages: Sequence[Difference],
+) -> list[Item]:
+    """The items with the causes that are known for them; for harm without one, what is left to suspect."""
     by_candidate = {one.candidate: one for one in kv}
     found = []
     for item in items:
@@ -110,8 +115,17 @@ def explain(items: Sequence[Item], kv: Sequence[KvAttribution], defaults: dict[s
                 for one in defaults.get(item.candidate, [])
                 if one.note in ("default changed", "asked alike, overruled")
             )
+            causes = causes or (_suspects(packages),)
         found.append(replace(item, causes=causes))
     return found
+
+
+def _suspects(packages: Sequence[Difference]) -> str:
+    if not packages:
+        return "no argument, default or package differs: the machine, or a change that no version shows"
+    named = ", ".join(f"{one.name} {one.old} -> {one.new}" for one in packages[:3])
+    more = f" and {len(packages) - 3} more" if len(packages) > 3 else ""
+    return f"no argument or default differs; what does is software: {named}{more}"
 
 
 def _counts_draft(version: str) -> bool:

@@ -58,7 +58,8 @@ def arguments(old: Side, new: Side, candidate: str) -> list[Difference]:
         return []
     resolved = [{k: v for k, v in launch.get("resolved", {}).items() if k not in _NOT_ARGUMENTS} for launch in (a, b)]
     asked = [
-        {n.replace("-", "_"): v for n, v in side.info.candidates.get(candidate, {}).get("arguments", {}).items()}
+        # false leaves the flag out: nothing was asked.
+        {n.replace("-", "_"): v for n, v in side.info.candidates[candidate]["arguments"].items() if v is not False}
         for side in (old, new)
     ]
     found = []
