@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sglgate.config import Candidate
+from sglgate.container import Container, parse_container
 from sglgate.errors import MisuseError, nearest
 from sglgate.venvs import cache_folder
 
@@ -48,14 +49,43 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 @dataclass(frozen=True)
+class Command:
+    """How to start something in a stack. ``farewell``: see :meth:`sglgate.container.Container.farewell`."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    farewell: tuple[list[str], ...] = ()
+
+
+def python_command(
+    python: Path | Container,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    folders: Mapping[Path, bool] | None = None,
+    name: str | None = None,
+) -> Command:
+    """Python with ``arguments`` in a stack; ``environment`` is what its process gets beside what a stack inherits.
+
+    ``folders`` and ``name`` are for a container: see :meth:`sglgate.container.Container.command`.
+    """
+    if not isinstance(python, Container):
+        return Command([str(python), *arguments], {**inherited_environment(), **environment})
+    return Command(
+        python.command(arguments, environment, folders or {}, name),
+        python.client_environment(inherited_environment(), environment),
+        python.farewell(name) if name else (),
+    )
+
+
+@dataclass(frozen=True)
 class Stack:
-    """One interpreter, read from the inside.
+    """One interpreter, in a container or not, read from the inside. ``python`` is None where only a server was found.
 
     ``digest`` is the first 12 hex digits of a SHA-256 over every package and the torch build: two stacks with one
     digest run the same Python software.
     """
 
-    python: Path
+    python: Path | Container | None
     python_version: str
     packages: Mapping[str, str]
     torch_build: Mapping[str, str]
@@ -86,13 +116,15 @@ class Stack:
         }
 
 
-def find_stack(option: str | None, root: Path) -> Path:
+def find_stack(option: str | None, root: Path) -> Path | Container:
     """The interpreter to judge: ``--stack``, else ``SGLGATE_STACK``, else the CPU stack that quickstart makes.
 
     Raises:
         MisuseError: nothing executable is there.
     """
     named = option or os.environ.get("SGLGATE_STACK")
+    if named and (container := parse_container(named)) is not None:
+        return container
     origin = "--stack" if option else "SGLGATE_STACK" if named else ".stacks/cpu"
     path = Path(named).expanduser() if named else root / ".stacks" / "cpu" / "bin" / "python"
     if path.is_dir():
@@ -111,7 +143,7 @@ def find_stack(option: str | None, root: Path) -> Path:
     return path.absolute()
 
 
-def read_stack(python: Path) -> Stack:
+def read_stack(python: Path | Container) -> Stack:
     """Fingerprint an interpreter without importing torch or sglang in it.
 
     Raises:
@@ -120,6 +152,11 @@ def read_stack(python: Path) -> Stack:
     data = json.loads(_run(python, "fingerprint.py", "", {}))
     if "sglang" not in data["packages"]:
         raise MisuseError("has no sglang", key="--stack", value=str(python), expected="an environment with sglang")
+    return make_stack(python, data)
+
+
+def make_stack(python: Path | Container | None, data: Mapping[str, Any]) -> Stack:
+    """A stack from what ``fingerprint.py`` prints."""
     identity = {k: data[k] for k in ("python", "libc", "torch_build", "packages")}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
     return Stack(python, data["python"], data["packages"], data["torch_build"], data["libc"], data["parser"], digest)
@@ -175,15 +212,17 @@ def _check_one(candidate: Candidate, flags: set[str], error: str | None, stack: 
         raise MisuseError(f"SGLang {stack.sglang} refuses: {error}", file=candidate.file, key="arguments")
 
 
-def _run(python: Path, script: str, stdin: str, environment: Mapping[str, str]) -> str:
+def _run(python: Path | Container | None, script: str, stdin: str, environment: Mapping[str, str]) -> str:
+    assert python is not None
+    command = python_command(python, [str(_STACK_SIDE / script)], environment, {_STACK_SIDE: False})
     try:
         done = subprocess.run(
-            [str(python), str(_STACK_SIDE / script)],
+            command.argv,
             input=stdin,
             capture_output=True,
             text=True,
             timeout=_PROBE_DEADLINE_S,
-            env={**inherited_environment(), **environment},
+            env=command.environment,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

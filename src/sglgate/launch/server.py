@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 import threading
 import time
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from sglgate.config import Candidate, Profile
+from sglgate.container import folders_of
 from sglgate.diagnosis import Diagnosis, diagnose_file
 from sglgate.errors import SglgateError
 from sglgate.launch.client import Client, ServerError
@@ -21,7 +23,7 @@ from sglgate.launch.ports import free_port
 from sglgate.launch.watch import LogWatch
 from sglgate.logs.record import StartupRecord
 from sglgate.redact import redact
-from sglgate.stack import Stack, inherited_environment
+from sglgate.stack import Command, Stack, python_command
 
 _POLL_S: Final = 0.02
 #: After a fatal line, how long the server may still write: the trace that names the cause often comes last.
@@ -29,9 +31,9 @@ _LAST_WORDS_S: Final = 0.5
 
 
 def server_environment(candidate: Candidate) -> dict[str, str]:
-    """The whole environment of a candidate's server: the suite's, cleaned, with the candidate's on top."""
+    """What a candidate's server gets beside what every stack inherits."""
     # Unbuffered: a line that names the cause must not die in a buffer with its process.
-    return {**inherited_environment(), "PYTHONUNBUFFERED": "1", **candidate.environment, TAG: tag()}
+    return {"PYTHONUNBUFFERED": "1", **candidate.environment, TAG: tag()}
 
 
 class Server:
@@ -43,11 +45,14 @@ class Server:
         stack: with which interpreter.
         model: folder or id to serve.
         log: its log file, written by the server itself.
+        port: where it listens; a free one if not told.
     """
 
-    def __init__(self, candidate: Candidate, profile: Profile, stack: Stack, model: str, log: Path) -> None:
+    def __init__(
+        self, candidate: Candidate, profile: Profile, stack: Stack, model: str, log: Path, port: int | None = None
+    ) -> None:
         self.candidate, self.profile, self.stack, self.model, self.log = candidate, profile, stack, model, log
-        self.port = free_port()
+        self.port = port or free_port()
         api_key = candidate.arguments.get("api-key")
         self.client = Client(self.port, str(api_key) if api_key is not None else None)
         self.watch = LogWatch(log)
@@ -66,15 +71,22 @@ class Server:
         return self.watch.record
 
     @property
-    def argv(self) -> list[str]:
-        """The command line, as a list: nothing of it ever meets a shell."""
-        return [
-            str(self.stack.python),
-            "-m",
-            "sglang.launch_server",
-            *("--model-path", self.model, "--host", "127.0.0.1", "--port", str(self.port)),
-            *self.candidate.command_line(),
-        ]
+    def command(self) -> Command:
+        """How it is started; nothing of it ever meets a shell."""
+        assert self.stack.python is not None
+        arguments = self.candidate.command_line()
+        readable = folders_of([self.model, *arguments])
+        return python_command(
+            self.stack.python,
+            [
+                *("-m", "sglang.launch_server"),
+                *("--model-path", self.model, "--host", "127.0.0.1", "--port", str(self.port)),
+                *arguments,
+            ],
+            server_environment(self.candidate),
+            {**dict.fromkeys(readable, False), self.log.parent: True},
+            f"sglgate-{os.getpid()}-{self.port}",
+        )
 
     @property
     def pid(self) -> int:
@@ -99,7 +111,8 @@ class Server:
         require_no_others()
         self._ledger = MemoryLedger(self.profile)
         begun = time.monotonic()
-        self._kept = Kept(self.argv, self.log, server_environment(self.candidate))
+        command = self.command
+        self._kept = Kept(command.argv, self.log, command.environment, command.farewell)
         try:
             self._await_ready(begun)
             self.info = self.client.server_info()
@@ -156,7 +169,7 @@ class Server:
             "phase_s": {phase: round(seconds, 3) for phase, seconds in self.phase_s.items()},
             "ready_lag_s": self.ready_lag_s,
             # Redacted as one line: in a list an option and its value stand apart.
-            "command": redact(shlex.join(self.argv[1:])),
+            "command": redact(shlex.join(self.command.argv[1:])),
             "resolved": self.info,
         }
 

@@ -108,6 +108,7 @@ class Handler(BaseHTTPRequestHandler):
                     "pp_size": 1,
                     "dp_size": 1,
                     "enable_dp_attention": False,
+                    "version": os.environ.get("FAKE_VERSION", "0.5.23"),
                     "max_total_tokens": state.asked_tokens,
                     "max_total_num_tokens": a.max_total_tokens,
                     "internal_states": [{"memory_usage": {"token_capacity": a.max_total_tokens}}],
