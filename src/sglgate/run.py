@@ -102,9 +102,9 @@ class Run:
 
     def close(self, exit_code: int) -> None:
         """The run is over."""
+        os.close(self._fd)
         self.info.finished, self.info.exit_code = now(), exit_code
         self.save()
-        os.close(self._fd)
 
 
 def read_evidence(folder: Path) -> list[Evidence]:

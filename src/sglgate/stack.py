@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sglgate.config import Candidate
 from sglgate.container import Container, parse_container
-from sglgate.errors import MisuseError, nearest
+from sglgate.errors import MisuseError, SglgateError, nearest
 from sglgate.venvs import cache_folder
 
 _STACK_SIDE: Final = Path(__file__).parent / "stack_side"
@@ -41,11 +41,19 @@ def inherited_environment() -> dict[str, str]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace ``path`` in one step, so that a reader or a kill never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Replace ``path`` in one step, so that a reader or a kill never sees half of it.
+
+    Raises:
+        SglgateError: the disk is full or not writable; what stood there stays.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise SglgateError(f"cannot be written: {path}: {error.strerror}") from None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sglgate.errors import SglgateError
 from sglgate.report.board import MACHINE, build_board, run_verdict
 from sglgate.run import read_evidence, read_run
 from sglgate.stack import HEADLINE_PACKAGES, write_atomically
@@ -24,10 +23,7 @@ def write_html(folder: Path) -> Path:
         SglgateError: the page cannot be written.
     """
     page = folder / "index.html"
-    try:
-        write_atomically(page, render(folder))
-    except OSError as error:
-        raise SglgateError(f"the page cannot be written: {page}: {error.strerror}") from None
+    write_atomically(page, render(folder))
     return page
 
 

@@ -3,7 +3,7 @@
 rank-differs, one-rank-silent, no-kv-line, strange-kv-line, wrong-size, figures-differ, health-only, dies-in-weights,
 hangs-in-weights, oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start;
 with FAKE_STEP_MS also those of generating.py. What a release may change: FAKE_ANSWER, FAKE_DEFAULT_FRACTION and
-FAKE_SLOWER.
+FAKE_SLOWER. FAKE_SAYS, a JSON string, goes into the log.
 """
 
 import argparse
@@ -38,6 +38,8 @@ class State:
 
 def start(args):
     log("server_args=" + repr(dict(vars(args)) | {"pp_size": 1, "dp_size": 1}))
+    if "FAKE_SAYS" in os.environ:
+        log(json.loads(os.environ["FAKE_SAYS"]))
     ranks = range(args.tp_size)
     name = (lambda r: r) if args.tp_size > 1 else (lambda r: None)
     for r in ranks:
