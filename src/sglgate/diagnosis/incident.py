@@ -20,6 +20,8 @@ from sglgate.logs import StartupRecord
 from sglgate.logs.lines import Line
 
 _FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)\s*$')
+# faulthandler's own form, innermost frame first.
+_FAULT_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+ in (?P<function>\S+)\s*$')
 _EXCEPTION: Final = re.compile(
     r"^(?:\[rank\d+\]:\s*)?(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure)|OutOfResources|Exception)"
     r"(?:: (?P<message>.*)|:?$)"
@@ -37,8 +39,10 @@ _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 _HARMLESS: Final = re.compile(
     r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
-    r"trying (?:port|another|next)|retry(?:ing)?\b|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in"
+    r"trying (?:port|another|next)|retry(?:ing)?\b|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|may not be an issue|\w{2}Warning: "
 )
+# The registry goes on without a model whose module does not import, and later denies its architecture.
+_DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
 _MAX_FACT: Final = 120
 NEEDLES: Final = tuple(
     dict.fromkeys(
@@ -55,6 +59,7 @@ NEEDLES: Final = tuple(
             "Traceback (most recent",
             "OutOfResources",
             "failed with exit",
+            "Ignore import error when loading",
         ]
     )
 )
@@ -92,6 +97,7 @@ class _RankState:
     in_message: bool = False
     message_frames: tuple[str, ...] = ()
     exception_line: int = 0
+    unraisable: bool = False
 
 
 @dataclass(slots=True)
@@ -114,6 +120,7 @@ class Incident:
         self.asked_to_stop_line: int | None = None
         self.last: tuple[int, str] | None = None
         self.noted_hang = False
+        self.fault_phase: Phase | None = None
 
     @property
     def hits(self) -> list[Hit]:
@@ -136,14 +143,23 @@ class Incident:
                 state.frames.append(_short(frame["path"]) + ":" + frame["function"])
             state.in_message = False
             return
+        if fault := _FAULT_FRAME.match(text):
+            place = _short(fault["path"]) + ":" + fault["function"]
+            self.fault_phase = self.fault_phase or phases.from_frames([place], whole=False)
+            return
         if "Traceback (most recent call last)" in text:
             state.frames, state.in_message = [], False
         if self.asked_to_stop_line is None and _ASKED_TO_STOP.search(text):
             self.asked_to_stop_line = line.number
+        state.unraisable = state.unraisable or "Exception ignored in" in text
         self._deadly(line, rank, text)
         exception = None if line.stamped else _EXCEPTION.match(text.strip())
         if exception is None and state.frames and not line.stamped:
             exception = _EXCEPTION_UNDER_FRAMES.match(text)
+        if exception and state.unraisable and state.frames:
+            # A destructor's: the interpreter prints it and goes on.
+            state.unraisable, state.frames = False, []
+            return
         if exception:
             state.message_frames = tuple(state.frames)
             state.in_message, state.exception_line = True, line.number
@@ -167,6 +183,8 @@ class Incident:
         if quoted:
             text, raised_at = text[quoted.start() :], line.number
         self._match(line, rank, text.strip(), state, raised_at, record, quoted is not None)
+        if dropped := _DROPPED.search(text):
+            self._match(line, rank, dropped["error"], state, line.number, record, False, dropped["module"])
 
     def _match(
         self,
@@ -177,11 +195,13 @@ class Incident:
         raised_at: int,
         record: StartupRecord,
         quoted: bool,
+        module: str = "",
     ) -> None:
         candidates = [s for s in self._signatures if any(needle in text for needle in s.needles)]
         if not candidates or (not raised_at and _HARMLESS.search(text)):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
+        frames = () if module else frames
         phase: Phase | None = None
         for signature in candidates:
             match = signature.pattern.search(text) if signature.pattern else None
@@ -207,11 +227,12 @@ class Incident:
                     facts,
                     quoted,
                     bool(frames),
+                    module,
                 )
             )
 
     def _keep(self, hit: Hit) -> None:
-        kept = self._hits.setdefault((hit.signature.name, hit.rank), _Kept())
+        kept = self._hits.setdefault((hit.signature.name + hit.module, hit.rank), _Kept())
         if len(kept.first) < 3:
             kept.first.append(hit)
         else:
