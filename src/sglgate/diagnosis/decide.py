@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import Final
 
 from sglgate.diagnosis.context import Context
@@ -119,7 +118,7 @@ def _dropped_module(denied: Hit, hints: tuple[Hit, ...]) -> Hit | None:
     found = []
     for hint in hints:
         module = hint.module.lower().replace("_", "")
-        shared = max((len(commonprefix([word, module])) for word in words), default=0) if module else 0
+        shared = max((_shared_letters(word, module) for word in words), default=0)
         # Every release has the known architectures; of another one only its very own module can tell.
         if shared >= (
             _FAMILY_LETTERS if denied.signature.name.endswith(".known") else max(_FAMILY_LETTERS, len(module))
@@ -128,8 +127,15 @@ def _dropped_module(denied: Hit, hints: tuple[Hit, ...]) -> Hit | None:
     return min(found, key=lambda entry: entry[:3])[3] if found else None
 
 
+def _shared_letters(word: str, other: str) -> int:
+    pairs = zip(word, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(word), len(other)))
+
+
 def _survived(hit: Hit, record: StartupRecord) -> bool:
     """Whether the rank that printed it went on with its launch: then it was no failure, whatever it says."""
+    if hit.title:
+        return False
     own = record.ranks.get(hit.rank)
     later = sum(1 for mark in own.marks if mark.line > hit.line) if own is not None else 0
     if hit.rank == "" and len(record.ranks) > 1 and hit.phase in (Phase.START, Phase.IMPORT, Phase.CONFIG):

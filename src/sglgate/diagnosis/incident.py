@@ -34,6 +34,8 @@ _MARGIN: Final = re.compile(
 )
 # An exception told in the middle of a sentence or behind another program's prefix.
 _QUOTED: Final = re.compile(r"(?<![\w'\"/])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?=\S)")
+# A report's title stands above its log, and tells how that ended.
+_TITLE: Final = re.compile(r"^#{1,3} (?:\[[^\]]*\]:?\s*)*(?=\S)")
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
@@ -179,6 +181,9 @@ class Incident:
         if text[:1].isspace() and not line.stamped and state.frames and not bare_assert:
             return  # a quoted line of source code speaks of failures without being one
         raised_at = state.exception_line if state.in_message else line.number if bare_assert else 0
+        if not line.stamped and not raised_at and (title := _TITLE.match(text)):
+            self._match(line, rank, text[title.end() :], state, line.number, record, True, title=True)
+            return
         quoted = None if raised_at or line.stamped or _HARMLESS.search(text) else _QUOTED.search(text)
         if quoted:
             text, raised_at = text[quoted.start() :], line.number
@@ -196,12 +201,13 @@ class Incident:
         record: StartupRecord,
         quoted: bool,
         module: str = "",
+        title: bool = False,
     ) -> None:
         candidates = [s for s in self._signatures if any(needle in text for needle in s.needles)]
         if not candidates or (not raised_at and _HARMLESS.search(text)):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
-        frames = () if module else frames
+        frames = () if module or title else frames
         phase: Phase | None = None
         for signature in candidates:
             match = signature.pattern.search(text) if signature.pattern else None
@@ -228,6 +234,7 @@ class Incident:
                     quoted,
                     bool(frames),
                     module,
+                    title,
                 )
             )
 

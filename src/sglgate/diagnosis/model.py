@@ -124,7 +124,7 @@ class Hit:
     ``exception_line`` is where the exception begins that the line belongs to, 0 where it belongs to none.
     ``quoted``: the exception stands in the middle of an unstamped line, as somebody told it.
     ``framed``: a traceback's frames stand above it. ``module``: the model's module that was dropped because
-    its import failed with this.
+    its import failed with this. ``title``: it stands in a heading over the log.
     """
 
     signature: Signature
@@ -138,6 +138,7 @@ class Hit:
     quoted: bool = False
     framed: bool = False
     module: str = ""
+    title: bool = False
 
     @property
     def exception(self) -> bool:

@@ -65,8 +65,8 @@ def _unknown(verdict: Verdict) -> str:
         )
     if verdict.note == "bus_error_in_weights":
         return (
-            "a mapped file could not be read: compare the sizes of the weight files with the hub's, look at the disk or "
-            f"the network mount, at free host memory, and at /dev/shm of the container; {_COLLECT}"
+            "a mapped file could not be read: compare the sizes of the weight files with the hub's, look at the disk "
+            f"or the network mount, at free host memory, and at /dev/shm of the container; {_COLLECT}"
         )
     if verdict.outcome == "cut" and verdict.phase is Phase.DIST_INIT:
         return (

@@ -97,6 +97,7 @@ CAUSES: Final = (
         (
             sig("cuda_toolchain_mismatch.library", "cannot open shared object file", unless=r"NCCL INFO|NET/Plugin|dlerror|lib\w+-(?:net|tuner|env)|\bplugin\b", pattern=r"(?P<library>lib(?:cuda|cudart|nvrtc|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|nccl|nvshmem\w*|nvJitLink|cupti|nvToolsExt|torch\w*|c10\w*|cufile|nvidia-ml|amdhip64|hip\w*|rocm\w*)[\w-]*\.so[\d.]*)"),
             sig("cuda_toolchain_mismatch.symbol", "undefined symbol", pattern=r"(?:c10|torch|cuda|nccl|nv\w*|sgl_kernel|common_ops|flash\w*|deep_\w+)[^ ]* undefined symbol:? ?(?P<symbol>\w+)?|undefined symbol:? ?(?P<driver_symbol>cu[A-Z]\w+|\w*(?:c10|cuda)\w*)"),
+            sig("cuda_toolchain_mismatch.kernel_library", "Could not load any common_ops library", grade=Grade.WEAK, confidence="likely"),
             sig("cuda_toolchain_mismatch.any_symbol", "undefined symbol", grade=Grade.SYMPTOM, confidence="likely"),
             sig("cuda_toolchain_mismatch.operator_without_cuda", "with arguments from the 'CUDA' backend", confidence="likely", remedy="the kernel package was built without CUDA code or did not load: install its wheel for this torch and this CUDA"),
             sig("cuda_toolchain_mismatch.driver_insufficient", "CUDA driver version is insufficient for CUDA runtime version", "cudaErrorInsufficientDriver", "CUDA_ERROR_INSUFFICIENT_DRIVER"),
