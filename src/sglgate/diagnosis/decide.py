@@ -247,6 +247,8 @@ def _without_cause(
         note = "kv_pool_oom" if failure and "OutOfMemory" in failure.type else ""
         return Verdict("failed", phase, "unknown", "unknown", failure=failure, hints=hints, note=note)
     phase = from_marks(record, "")
+    if incident.remarked_hang and incident.noted_peer_to_peer:
+        return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="told")
     interrupted = incident.asked_to_stop_line is not None and record.ready_line is None
     if context.hanging or incident.noted_hang or (interrupted and phase is Phase.DIST_INIT):
         world = _world_size(record)

@@ -15,6 +15,7 @@ from typing import Final
 
 from sglgate.diagnosis import phases
 from sglgate.diagnosis.causes import SIGNATURES
+from sglgate.diagnosis.context import REMARK_NEEDLES, is_remark_of_hanging, is_remark_of_peer_to_peer
 from sglgate.diagnosis.model import Hit, Phase, Signature
 from sglgate.logs import StartupRecord
 from sglgate.logs.lines import Line
@@ -62,6 +63,7 @@ NEEDLES: Final = tuple(
             "OutOfResources",
             "failed with exit",
             "Ignore import error when loading",
+            *REMARK_NEEDLES,
         ]
     )
 )
@@ -122,6 +124,8 @@ class Incident:
         self.asked_to_stop_line: int | None = None
         self.last: tuple[int, str] | None = None
         self.noted_hang = False
+        self.noted_peer_to_peer = False
+        self.remarked_hang = False
         self.fault_phase: Phase | None = None
 
     @property
@@ -145,6 +149,9 @@ class Incident:
                 state.frames.append(_short(frame["path"]) + ":" + frame["function"])
             state.in_message = False
             return
+        if not line.stamped:
+            self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
+            self.remarked_hang = self.remarked_hang or is_remark_of_hanging(text)
         if fault := _FAULT_FRAME.match(text):
             place = _short(fault["path"]) + ":" + fault["function"]
             self.fault_phase = self.fault_phase or phases.from_frames([place], whole=False)

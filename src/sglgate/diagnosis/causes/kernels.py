@@ -119,6 +119,7 @@ CAUSES: Final = (
             sig("cuda_toolchain_mismatch.cudnn_version", "CUDNN_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "cuDNN version incompatibility", confidence="likely"),
             sig("cuda_toolchain_mismatch.nvml", "NVMLError_LibRmVersionMismatch", "NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded", "NVML Shared Library Not Found"),
             sig("cuda_toolchain_mismatch.cublas", "CUBLAS_STATUS_INVALID_VALUE", "CUBLAS_STATUS_NOT_INITIALIZED", grade=Grade.SYMPTOM, confidence="likely"),
+            sig("cuda_toolchain_mismatch.cublas_call", "CUBLAS_STATUS_NOT_SUPPORTED", "CUBLAS_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_ARCH_MISMATCH", "cublas runtime error", grade=Grade.WEAK, confidence="likely"),
             sig("cuda_toolchain_mismatch.cudnn_guard", "CuDNN Compatibility", "& CuDNN", raised=True),
         ),
     ),
