@@ -1,0 +1,138 @@
+"""The map of a card: where its memory went, rank by rank, and where the arithmetic said that it would go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sglgate.evidence import Evidence, Number
+from sglgate.report.figures import Lenient, read
+from sglgate.report.pictures.bars import Part, bar
+
+_GIB = 2**30
+_NAMES = {
+    "before_weights": "before the weights",
+    "weights": "weights",
+    "draft_weights": "draft's weights",
+    "state_pool": "state pool",
+    "target_pool": "KV, target",
+    "draft_pool": "KV, draft",
+    "graphs": "graphs",
+    "unlogged": "not in the log",
+    "left": "free",
+}
+_POOLS = {"target": "target_pool", "draft": "draft_pool"}
+
+
+class _Rank(Lenient):
+    rank: str
+    total: Number | None
+    before_weights: Number | None
+    weights: Number | None
+    draft_weights: Number | None
+    state_pool: Number | None
+    target_pool: Number | None
+    draft_pool: Number | None
+    graphs: Number | None
+    unlogged: Number | None
+    left: Number | None
+
+    def gib(self, name: str) -> float:
+        """One of the parts; 0 where it is not known, or where the log's figures overlap."""
+        return max(0.0, getattr(self, name) or 0.0)
+
+
+class _Memory(Lenient):
+    memory_gib: tuple[_Rank, ...]
+
+
+class _Predicted(Lenient):
+    rank: str
+    role: str
+    tokens_min: int | None
+    tokens_max: int | None
+    bytes_per_token: Number | None
+
+
+@dataclass(frozen=True)
+class RankMap:
+    """One rank: what was seen, what was predicted (empty where nothing was), and the figures of both in words."""
+
+    rank: str
+    seen: str
+    predicted: str
+    words: tuple[str, ...]
+    gib: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """A candidate's ranks. ``parts`` are the names of the parts that any of them has, with their places."""
+
+    candidate: str
+    parts: tuple[tuple[int, str], ...]
+    ranks: tuple[RankMap, ...]
+
+
+def memory_maps(evidence: Sequence[Evidence]) -> list[MemoryMap]:
+    """One map a candidate whose pools were read."""
+    found = []
+    for e in evidence:
+        if (e.suite, e.gate) != ("kv", "allocated_on_every_rank") or (seen := read(_Memory, e)) is None:
+            continue
+        pools = [
+            (p, record)
+            for record in evidence
+            if (record.suite, record.gate, record.candidate) == ("kv", "predicted", e.candidate)
+            and (p := read(_Predicted, record)) is not None
+        ]
+        names = [name for name in _NAMES if any(rank.gib(name) for rank in seen.memory_gib)]
+        places = {name: place for place, name in enumerate(_NAMES)}
+        maps = tuple(
+            _map(rank, names, places, [p for p in pools if p[0].rank == rank.rank]) for rank in seen.memory_gib
+        )
+        if names:
+            found.append(MemoryMap(e.candidate, tuple((places[name], _NAMES[name]) for name in names), maps))
+    return found
+
+
+def _map(
+    rank: _Rank, names: Sequence[str], places: dict[str, int], pools: Sequence[tuple[_Predicted, Evidence]]
+) -> RankMap:
+    parts = [Part(places[name], _NAMES[name], rank.gib(name)) for name in names]
+    whole = max(rank.total or 0.0, sum(part.amount for part in parts))
+    title = rank.rank or "rank 0"
+    spans = {_POOLS[p.role]: span for p, _ in pools if p.role in _POOLS and (span := _span_gib(p)) is not None}
+    words = [
+        f"{_NAMES[_POOLS[p.role]]}: {e.value} tokens seen, {p.tokens_min} to {p.tokens_max} predicted ({e.verdict})"
+        for p, e in pools
+        if p.role in _POOLS
+    ]
+    predicted = ""
+    if spans:
+        replaced: list[Part] = []
+        for name, part in zip(names, parts, strict=True):
+            low, high = spans.get(name, (part.amount, part.amount))
+            replaced += [Part(part.place, part.name, low), Part(part.place, part.name, high - low, is_open=True)]
+        predicted = bar(f"{title}, predicted: {_in_words(replaced)}", replaced, whole)
+    return RankMap(
+        title,
+        bar(f"{title}, seen: {_in_words(parts)}", parts, whole),
+        predicted,
+        tuple(words),
+        tuple(getattr(rank, name) for name in names),
+    )
+
+
+def _span_gib(p: _Predicted) -> tuple[float, float] | None:
+    if p.tokens_min is None or p.tokens_max is None or not p.bytes_per_token:
+        return None
+    return p.tokens_min * p.bytes_per_token / _GIB, p.tokens_max * p.bytes_per_token / _GIB
+
+
+def _in_words(parts: Sequence[Part]) -> str:
+    return ", ".join(
+        f"{part.name} {'up to ' if part.is_open else ''}{part.amount:.2f} GiB{' more' if part.is_open else ''}"
+        for part in parts
+        if part.amount > 0
+    )
