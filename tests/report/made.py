@@ -44,17 +44,41 @@ def memory() -> list[Evidence]:
         "total": 95.6, "before_weights": 0.9, "custom_all_reduce": 0.02, "weights": 71.3, "draft_weights": 2.1,
         "target_pool": 12.4, "draft_pool": 0.4, "state_pool": None, "graphs": 1.9, "unlogged": 1.1, "left": 5.5,
     }  # fmt: skip
-    seen = [{"rank": rank, **parts, "target_pool": 12.4 - 0.1 * n, "left": 5.5 + 0.1 * n} for n, rank in enumerate(RANKS)]
-    found = [record(gate="allocated_on_every_rank", metric="ranks with a KV pool", value=8, bound=8, direction="equal", unit="ranks", detail={"memory_gib": seen})]  # fmt: skip
+    seen = [
+        {"rank": rank, **parts, "target_pool": 12.4 - 0.1 * n, "left": 5.5 + 0.1 * n} for n, rank in enumerate(RANKS)
+    ]
+    found = [
+        record(
+            gate="allocated_on_every_rank",
+            metric="ranks with a KV pool",
+            value=8,
+            bound=8,
+            direction="equal",
+            unit="ranks",
+            detail={"memory_gib": seen},
+        )
+    ]
     for n, rank in enumerate(RANKS):
         tokens = 189_000 - 1500 * n
-        detail = {"rank": rank, "role": "target", "tokens_min": 187_000, "tokens_max": 190_200, "bytes_per_token": 70_272}
+        detail = {
+            "rank": rank,
+            "role": "target",
+            "tokens_min": 187_000,
+            "tokens_max": 190_200,
+            "bytes_per_token": 70_272,
+        }
         found.append(
             record(
-                gate="predicted", metric=f"tokens of the target's pool, rank {rank}", value=tokens,
-                bound="[187000, 190200]", direction="within", verdict="PASS" if tokens >= 187_000 else "FAIL",
-                reason=f"{tokens} tokens lie outside; see line 3 of logs/spec.1.log", logs=("logs/spec.1.log",), detail=detail,
-            )  # fmt: skip
+                gate="predicted",
+                metric=f"tokens of the target's pool, rank {rank}",
+                value=tokens,
+                bound="[187000, 190200]",
+                direction="within",
+                verdict="PASS" if tokens >= 187_000 else "FAIL",
+                reason=f"{tokens} tokens lie outside; see line 3 of logs/spec.1.log",
+                logs=("logs/spec.1.log",),
+                detail=detail,
+            )
         )
     return found
 
@@ -71,11 +95,17 @@ def speed() -> list[Evidence]:
             ]  # fmt: skip
             found.append(
                 record(
-                    suite="eagle3", gate="speed_against_baseline", metric=f"{kind}@{users}: speculative / plain tok/s",
-                    value=ratio, bound=1.0, unit="ratio", n=5, interval=(ratio - 0.04, ratio + 0.04),
+                    suite="eagle3",
+                    gate="speed_against_baseline",
+                    metric=f"{kind}@{users}: speculative / plain tok/s",
+                    value=ratio,
+                    bound=1.0,
+                    unit="ratio",
+                    n=5,
+                    interval=(ratio - 0.04, ratio + 0.04),
                     verdict="PASS" if ratio > 1.04 else "INCONCLUSIVE",
                     detail={"kind": kind, "concurrency": users, "blocks": blocks},
-                )  # fmt: skip
+                )
             )
     return found
 
@@ -84,18 +114,30 @@ def acceptance() -> list[Evidence]:
     intervals = [(p - 0.03, p + 0.03) for p in POSITIONS]
     found = [
         record(
-            suite="eagle3", gate="draft_is_accepted", metric="first drafts accepted", value=POSITIONS[0], bound=0.02,
-            unit="of verify steps", interval=intervals[0], n=32,
+            suite="eagle3",
+            gate="draft_is_accepted",
+            metric="first drafts accepted",
+            value=POSITIONS[0],
+            bound=0.02,
+            unit="of verify steps",
+            interval=intervals[0],
+            n=32,
             detail={"mean": 2.7, "positions": POSITIONS, "position_intervals": intervals},
-        )  # fmt: skip
+        )
     ]
     for place, (share, floor) in enumerate(zip(POSITIONS, (0.7, 0.5, 0.35), strict=True), 1):
         found.append(
             record(
-                suite="eagle3", gate="positions_above_floors", metric=f"drafts accepted at position {place}", value=share,
-                bound=floor, unit="of verify steps", interval=intervals[place - 1], n=32,
+                suite="eagle3",
+                gate="positions_above_floors",
+                metric=f"drafts accepted at position {place}",
+                value=share,
+                bound=floor,
+                unit="of verify steps",
+                interval=intervals[place - 1],
+                n=32,
                 verdict="PASS" if share - 0.03 >= floor else "INCONCLUSIVE",
-            )  # fmt: skip
+            )
         )
     return found
 
@@ -106,7 +148,8 @@ def reduce_time() -> Evidence:
         for size in (12 * KIB, 96 * KIB, 384 * KIB, 1024 * KIB, 4096 * KIB, 16_384 * KIB):
             slow = 28 + size / (9_000 if regime == "cached" else 8_000)
             fast = slow * (0.4 if size <= 1024 * KIB else 1.02)
-            rows.append({"bucket": f"{size // KIB} KiB bf16 {regime}", "size_bytes": size, "candidate_us": fast, "baseline_us": slow, "ratio": fast / slow})  # fmt: skip
+            times = {"candidate_us": fast, "baseline_us": slow, "ratio": fast / slow}
+            rows.append({"bucket": f"{size // KIB} KiB bf16 {regime}", "size_bytes": size, **times})
     detail = {"path": "pcie_ipc", "baseline": "nccl", "ranks": 8, "limit_bytes": 1024 * KIB, "rows": rows}
     return record(
         suite="allreduce", gate="no_slower", metric="time / nccl's, worst size, 8 ranks", value=1.02, bound=1.03,
@@ -123,13 +166,20 @@ def launches() -> list[dict[str, Any]]:
         own = resolved | (draft if name == "spec" else {"page_size": 64})
         command = "-m sglang.launch_server --tp-size 8" + (" --speculative-algorithm EAGLE3" if name == "spec" else "")
         found.append(
-            {"candidate": name, "began": at(moment), "phase_s": phases | {"total": sum(phases.values())},
-             "ready_lag_s": 0.1, "command": command, "resolved": own, "log": f"logs/{name}.{number}.log", "problem": None}
-        )  # fmt: skip
+            {
+                "candidate": name,
+                "began": at(moment),
+                "phase_s": phases | {"total": sum(phases.values())},
+                "ready_lag_s": 0.1,
+                "command": command,
+                "resolved": own,
+                "log": f"logs/{name}.{number}.log",
+            }
+        )
         moment += 900
     problem = "launch failed in phase kv: the server exited with code 1\nmore"
-    found.append({"candidate": "too-big", "began": at(moment), "phase_s": {}, "command": "", "resolved": {}, "log": "logs/too-big.1.log", "problem": problem})  # fmt: skip
-    return found
+    failed = {"candidate": "too-big", "began": at(moment), "log": "logs/too-big.1.log", "problem": problem}
+    return [*found, failed]
 
 
 def telemetry() -> str:
@@ -138,11 +188,16 @@ def telemetry() -> str:
     for second in range(0, 3700, 5):
         busy = second % 900 > 400
         gpus = [
-            {"index": n, "sm_mhz": (2400 if busy else 1900) - draw.randrange(40), "temperature_c": 45 + 25 * busy + n,
-             "power_w": 95.0 + 350 * busy + draw.random() * 20, "reasons": 0x20 if 2000 < second < 2060 and n == 3 else 0x1,
-             "foreign": [4242] if 2900 < second < 2950 and n == 0 else []}
+            {
+                "index": n,
+                "sm_mhz": (2400 if busy else 1900) - draw.randrange(40),
+                "temperature_c": 45 + 25 * busy + n,
+                "power_w": 95.0 + 350 * busy + draw.random() * 20,
+                "foreign": [4242] if 2900 < second < 2950 and n == 0 else [],
+            }
             for n in range(8)
-        ]  # fmt: skip
+        ]
+        gpus[3]["reasons"] = 0x20 if 2000 < second < 2060 else 0x1
         cpu = {"busy_share": 0.2 + 0.1 * draw.random(), "foreign_share": 0.01 * draw.random(), "mhz": 3600}
         lines.append(json.dumps({"t": BEGAN.timestamp() + second, "gpus": gpus, "cpu": cpu}))
     return "\n".join(lines) + '\n{"t": 17'
@@ -153,8 +208,8 @@ def make_run(reports: Path) -> Path:
     info = RunInfo(
         name="made-up", profile="blackwell", sglgate="0", started=at(0), selection="blackwell",
         candidates={"spec": {"reason": MADE_UP, "extends": None}, "too-big": {"reason": MADE_UP, "extends": "spec"}},
-        stack={"digest": "0" * 12, "python": "3.12", "packages": {"sglang": "0.5.23", "torch": "2.14.1"}, "torch_build": {"cuda": "13.0"}},
-        node={"cpu": "a CPU that does not exist", "cores": 128, "ram_gib": 1024.0, "kernel": "6.8", "gpus": ["no real GPU: made up"] * 8},
+        stack={"digest": "0" * 12, "python": "3.12", "packages": {"sglang": "0.5.23"}, "torch_build": {"cuda": "13.0"}},
+        node={"cpu": "made up", "cores": 128, "ram_gib": 1024.0, "kernel": "6.8", "gpus": ["no real GPU: made up"] * 8},
         launches=launches(),
     )  # fmt: skip
     run = Run(reports, info)
@@ -175,4 +230,4 @@ def make_run(reports: Path) -> Path:
 
 
 if __name__ == "__main__":
-    print(write_html(make_run(Path(sys.argv[1]))))  # noqa: T201
+    print(write_html(make_run(Path(sys.argv[1]))))

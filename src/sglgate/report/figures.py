@@ -96,19 +96,24 @@ def _speed(candidate: str, evidence: Sequence[Evidence]) -> list[Figure]:
     ticks = sorted({float(cell.concurrency) for _, cell in cells if cell.concurrency > 0})
     users = Scale("requests at once", is_log=True, ticks=tuple(ticks))
     ratios, rates = [], []
+    bounds: dict[tuple[Point, ...], list[str]] = {}
     for kind in dict.fromkeys(cell.kind for _, cell in cells):
         own = [(e, cell) for e, cell in cells if cell.kind == kind]
-        ratios += [
-            Series(kind, _points((cell.concurrency, e.value, e.interval) for e, cell in own)),
-            Series(f"{kind}, bound", _points((cell.concurrency, e.bound, None) for e, cell in own), is_bound=True),
-        ]
+        ratios.append(Series(kind, _points((cell.concurrency, e.value, e.interval) for e, cell in own)))
+        bounds.setdefault(_points((cell.concurrency, e.bound, None) for e, cell in own), []).append(kind)
         for arm in ("speculative", "plain"):
             means = ((cell.concurrency, _mean(cell, arm), None) for _, cell in own)
             rates.append(Series(f"{kind}, {arm}", _points(means)))
+    ratios += [Series(f"bound of {', '.join(kinds)}", points, is_bound=True) for points, kinds in bounds.items()]
     return [
         Figure(
             f"{candidate}: tokens per second by concurrency",
-            chart(f"tokens per second of {candidate} by concurrency", users, Scale("tokens per second"), rates),
+            chart(
+                f"tokens per second of {candidate} by concurrency",
+                users,
+                Scale("tokens per second", is_log=True),
+                rates,
+            ),
             "Geometric mean over the blocks, each a launch of either arm.",
             ("cell", "plain tok/s", "speculative tok/s", "blocks"),
             tuple(

@@ -75,7 +75,7 @@ def _launch(
         phases=tuple((part.place, part.name, part.amount) for part in parts),
         block=block,
         began=str(launch.get("began") or ""),
-        lanes=tuple(telemetry.lanes(*window)) if window else (),
+        lanes=tuple(telemetry.lanes(*window, window[0] + seconds["total"] if is_up else None)) if window else (),
     )
 
 

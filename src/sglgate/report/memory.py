@@ -56,21 +56,25 @@ class _Predicted(Lenient):
 
 @dataclass(frozen=True)
 class RankMap:
-    """One rank: what was seen, what was predicted (empty where nothing was), and the figures of both in words."""
+    """One rank: the bars of what was seen and what was predicted (empty where nothing was), and the figures of both.
+
+    ``tokens`` has, for each role of the map, the tokens seen, the least and most predicted, and the verdict.
+    """
 
     rank: str
     seen: str
     predicted: str
-    words: tuple[str, ...]
     gib: tuple[float | None, ...]
+    tokens: tuple[tuple[object, int | None, int | None, str] | None, ...]
 
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """A candidate's ranks. ``parts`` are the names of the parts that any of them has, with their places."""
+    """A candidate's ranks. ``parts``: the places and names of the parts that any of them has; ``roles``: its pools."""
 
     candidate: str
     parts: tuple[tuple[int, str], ...]
+    roles: tuple[str, ...]
     ranks: tuple[RankMap, ...]
 
 
@@ -85,29 +89,31 @@ def memory_maps(evidence: Sequence[Evidence]) -> list[MemoryMap]:
             for record in evidence
             if (record.suite, record.gate, record.candidate) == ("kv", "predicted", e.candidate)
             and (p := read(_Predicted, record)) is not None
+            and p.role in _POOLS
         ]
         names = [name for name in _NAMES if any(rank.gib(name) for rank in seen.memory_gib)]
         places = {name: place for place, name in enumerate(_NAMES)}
+        roles = tuple(role for role in _POOLS if any(p.role == role for p, _ in pools))
         maps = tuple(
-            _map(rank, names, places, [p for p in pools if p[0].rank == rank.rank]) for rank in seen.memory_gib
+            _map(rank, names, places, roles, [p for p in pools if p[0].rank == rank.rank]) for rank in seen.memory_gib
         )
         if names:
-            found.append(MemoryMap(e.candidate, tuple((places[name], _NAMES[name]) for name in names), maps))
+            found.append(MemoryMap(e.candidate, tuple((places[name], _NAMES[name]) for name in names), roles, maps))
     return found
 
 
 def _map(
-    rank: _Rank, names: Sequence[str], places: dict[str, int], pools: Sequence[tuple[_Predicted, Evidence]]
+    rank: _Rank,
+    names: Sequence[str],
+    places: dict[str, int],
+    roles: Sequence[str],
+    pools: Sequence[tuple[_Predicted, Evidence]],
 ) -> RankMap:
     parts = [Part(places[name], _NAMES[name], rank.gib(name)) for name in names]
     whole = max(rank.total or 0.0, sum(part.amount for part in parts))
     title = rank.rank or "rank 0"
-    spans = {_POOLS[p.role]: span for p, _ in pools if p.role in _POOLS and (span := _span_gib(p)) is not None}
-    words = [
-        f"{_NAMES[_POOLS[p.role]]}: {e.value} tokens seen, {p.tokens_min} to {p.tokens_max} predicted ({e.verdict})"
-        for p, e in pools
-        if p.role in _POOLS
-    ]
+    spans = {_POOLS[p.role]: span for p, _ in pools if (span := _span_gib(p)) is not None}
+    tokens = {p.role: (e.value, p.tokens_min, p.tokens_max, str(e.verdict)) for p, e in pools}
     predicted = ""
     if spans:
         replaced: list[Part] = []
@@ -119,8 +125,8 @@ def _map(
         title,
         bar(f"{title}, seen: {_in_words(parts)}", parts, whole),
         predicted,
-        tuple(words),
         tuple(getattr(rank, name) for name in names),
+        tuple(tokens.get(role) for role in roles),
     )
 
 

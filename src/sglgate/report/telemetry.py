@@ -46,9 +46,9 @@ _QUANTITIES: Final = (
     _Quantity("gpus", "used_mib", "GPU memory in use", "MiB"),
     _Quantity("gpus", "pcie_width", "PCIe lanes", "lanes"),
     _Quantity("cpu", "foreign", "foreign processes"),
-    _Quantity("cpu", "foreign_share", "CPU time of others", "of all cores"),
-    _Quantity("cpu", "busy_share", "CPU time of all", "of all cores"),
-    _Quantity("cpu", "throttled_share", "CPU throttled", "of periods"),
+    _Quantity("cpu", "foreign_share", "CPU time of others", "% of all cores"),
+    _Quantity("cpu", "busy_share", "CPU time of all", "% of all cores"),
+    _Quantity("cpu", "throttled_share", "CPU throttled", "% of periods"),
     _Quantity("cpu", "mhz", "CPU clock", "MHz"),
     _Quantity("cpu", "available_mib", "memory available", "MiB"),
 )
@@ -56,7 +56,7 @@ _QUANTITIES: Final = (
 
 @dataclass(frozen=True)
 class Lane:
-    """One quantity of a stretch of time: its name, its range in words, its picture."""
+    """One quantity of a stretch of time: its name, its range in words, its picture where there is more to see."""
 
     name: str
     range: str
@@ -76,14 +76,14 @@ class Telemetry:
         """Time of the last reading."""
         return max((found[-1][0] for found in self.readings.values()), default=None)
 
-    def lanes(self, began: float, ended: float) -> list[Lane]:
-        """The lanes of one stretch; none where nothing was read in it."""
+    def lanes(self, began: float, ended: float, ready: float | None = None) -> list[Lane]:
+        """The lanes of one stretch, with the moment ``ready`` marked; none where nothing was read in it."""
         found = []
         for quantity in _QUANTITIES:
             every = self.readings.get(quantity, ())
             first, last = (bisect_left(every, (moment, -math.inf, -math.inf)) for moment in (began, ended))
             if first < last:
-                found.append(_lane(quantity, every[first:last], began, ended))
+                found.append(_lane(quantity, every[first:last], began, ended, ready))
         return found
 
 
@@ -120,17 +120,21 @@ def _of_line(data: Mapping[str, Any]) -> Iterator[tuple[_Quantity, Reading]]:
 
 def _amount(value: object, quantity: _Quantity) -> float | None:
     if quantity.unit:
-        return number(value)
+        found = number(value)
+        return found * 100 if found is not None and quantity.key.endswith("_share") else found
     if isinstance(value, list | bool):
         return float(len(value) if isinstance(value, list) else value)
     return float(value & quantity.mask) if isinstance(value, int) and quantity.mask is not None else number(value)
 
 
-def _lane(quantity: _Quantity, readings: Sequence[Reading], began: float, ended: float) -> Lane:
-    if not quantity.unit:
+def _lane(quantity: _Quantity, readings: Sequence[Reading], began: float, ended: float, ready: float | None) -> Lane:
+    low, high = min(r[1] for r in readings), max(r[2] for r in readings)
+    if quantity.unit:
+        words = f"{low:.4g}{'' if low == high else f' to {high:.4g}'} {quantity.unit}"
+        draw, is_still = lane, low == high
+    else:
         seen = sum(most > 0 for _, _, most in readings)
         words = f"in {seen} of {len(readings)} readings" if seen else "never"
-        return Lane(quantity.name, words, events(f"{quantity.name}: {words}", readings, began, ended))
-    low, high = min(r[1] for r in readings), max(r[2] for r in readings)
-    words = f"{low:.4g}{'' if low == high else f' to {high:.4g}'} {quantity.unit}"
-    return Lane(quantity.name, words, lane(f"{quantity.name}: {words}", readings, began, ended))
+        draw, is_still = events, not seen
+    svg = "" if is_still else draw(f"{quantity.name}: {words}", readings, began, ended, ready)
+    return Lane(quantity.name, words, svg)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sglgate.report.pictures.svg import element, picture, text
 
 HEIGHT = 22
-_TONES = 8
+_TONES = 9
 #: Narrower than this share there is no place for a letter.
 _LETTERED = 0.03
 

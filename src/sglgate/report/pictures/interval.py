@@ -11,6 +11,8 @@ from sglgate.report.pictures.svg import element, picture, text
 
 _WIDTH, _HEIGHT, _MIDDLE = 200, 34, 11
 _EDGE = 8
+#: Half the room that a bound's label needs.
+_LABEL = 26
 _RANGE = re.compile(r"\[([^,\]]+), ([^,\]]+)\]")
 
 
@@ -45,7 +47,7 @@ def interval_picture(e: Evidence) -> str:
     parts = [
         element("line", class_="axis", x1=0, x2=_WIDTH, y1=_MIDDLE, y2=_MIDDLE),
         element("rect", class_="ok", x=left, y=2, width=right - left, height=2 * _MIDDLE - 4),
-        *(_bound(ruler.at(bound), bound) for bound in dict.fromkeys(bounds)),
+        *_bounds_drawn(ruler, bounds),
     ]
     if e.interval:
         parts += _whisker(ruler, *e.interval)
@@ -84,10 +86,17 @@ def _ruler(values: list[float]) -> _Ruler | None:
     return _Ruler(low - room, high + room) if math.isfinite(high - low + 2 * room) else None
 
 
-def _bound(x: float, bound: float) -> str:
-    anchor = "start" if x < _WIDTH / 4 else "end" if x > 3 * _WIDTH / 4 else "middle"
-    label = element("text", text(f"{bound:.4g}"), class_="small", x=x, y=_HEIGHT - 2, text_anchor=anchor)
-    return element("line", class_="bound", x1=x, x2=x, y1=0, y2=2 * _MIDDLE) + label
+def _bounds_drawn(ruler: _Ruler, bounds: list[float]) -> list[str]:
+    parts = []
+    for index, bound in enumerate(bounds):
+        x = ruler.at(bound)
+        # Of two bounds each is named on its own outer side, or both would stand in one place.
+        anchor = "middle" if len(bounds) == 1 else ("end", "start")[index]
+        room = _LABEL * len(bounds)
+        place = max(room, min(_WIDTH - room, x))
+        parts.append(element("line", class_="bound", x1=x, x2=x, y1=0, y2=2 * _MIDDLE))
+        parts.append(element("text", text(f"{bound:.7g}"), class_="small", x=place, y=_HEIGHT - 2, text_anchor=anchor))
+    return parts
 
 
 def _whisker(ruler: _Ruler, low: float, high: float) -> list[str]:

@@ -13,8 +13,8 @@ Reading = tuple[float, float, float]
 """Time, least, most."""
 
 
-def lane(label: str, readings: Sequence[Reading], began: float, ended: float) -> str:
-    """The band of a quantity; its own least and most are the lane's edges."""
+def lane(label: str, readings: Sequence[Reading], began: float, ended: float, ready: float | None) -> str:
+    """The band of a quantity; its own least and most are the lane's edges. ``ready`` is a moment to mark."""
     cells = gather(readings, began, ended)
     low, high = min(c[1] for c in cells), max(c[2] for c in cells)
     span = high - low
@@ -28,13 +28,14 @@ def lane(label: str, readings: Sequence[Reading], began: float, ended: float) ->
     lower = [f"{x:.1f},{y(c[1]):.1f}" for x, c in zip(places, cells, strict=True)]
     return _picture(
         label,
+        *_moment(ready, began, ended),
         element("polygon", class_="band", points=" ".join([*upper, *reversed(lower)])),
         element("polyline", class_="edge", points=" ".join(upper)),
         element("polyline", class_="edge", points=" ".join(lower)),
     )
 
 
-def events(label: str, readings: Sequence[Reading], began: float, ended: float) -> str:
+def events(label: str, readings: Sequence[Reading], began: float, ended: float, ready: float | None) -> str:
     """A mark in every cell of time in which the reading was above zero."""
     step = _WIDTH / _CELLS
     marks = [
@@ -43,7 +44,7 @@ def events(label: str, readings: Sequence[Reading], began: float, ended: float) 
         if most > 0
     ]
     base = element("line", class_="axis", x1=0, x2=_WIDTH, y1=_HEIGHT - 2, y2=_HEIGHT - 2)
-    return _picture(label, base, *marks)
+    return _picture(label, *_moment(ready, began, ended), base, *marks)
 
 
 def gather(readings: Sequence[Reading], began: float, ended: float) -> list[Reading]:
@@ -56,6 +57,13 @@ def gather(readings: Sequence[Reading], began: float, ended: float) -> list[Read
             time, low, high = (first + time) / 2, min(least, low), max(most, high)
         cells[cell] = (time, low, high)
     return [cells[cell] for cell in sorted(cells)]
+
+
+def _moment(moment: float | None, began: float, ended: float) -> list[str]:
+    if moment is None or not began < moment < ended:
+        return []
+    at = _x(moment, began, ended)
+    return [element("line", class_="moment", x1=at, x2=at, y1=0, y2=_HEIGHT)]
 
 
 def _x(time: float, began: float, ended: float) -> float:
