@@ -184,23 +184,21 @@ def launches() -> list[dict[str, Any]]:
 
 def telemetry() -> str:
     draw = random.Random(1)
-    lines = []
+    lines, busy_s, own_s = [], 0.0, 0.0
     for second in range(0, 3700, 5):
-        busy = second % 900 > 400
-        gpus = [
-            {
-                "index": n,
-                "sm_mhz": (2400 if busy else 1900) - draw.randrange(40),
-                "temperature_c": 45 + 25 * busy + n,
-                "power_w": 95.0 + 350 * busy + draw.random() * 20,
-                "foreign": [4242] if 2900 < second < 2950 and n == 0 else [],
-            }
+        is_busy = second % 900 > 400
+        gpus: list[dict[str, Any]] = [
+            {"index": n, "sm_mhz": (2400 if is_busy else 1900) - draw.randrange(40), "used_mib": 90_000,
+             "temperature_c": 45 + 25 * is_busy + n, "power_w": 95.0 + 350 * is_busy + draw.random() * 20}
             for n in range(8)
-        ]
+        ]  # fmt: skip
+        gpus[0]["foreign"] = int(2900 < second < 2950)
         gpus[3]["reasons"] = 0x20 if 2000 < second < 2060 else 0x1
-        cpu = {"busy_share": 0.2 + 0.1 * draw.random(), "foreign_share": 0.01 * draw.random(), "mhz": 3600}
-        lines.append(json.dumps({"t": BEGAN.timestamp() + second, "gpus": gpus, "cpu": cpu}))
-    return "\n".join(lines) + '\n{"t": 17'
+        own_s += 5 * 128 * 0.2
+        busy_s += 5 * 128 * (0.2 + 0.02 * draw.random())
+        host = {"cores": 128, "busy_s": busy_s, "own_s": own_s, "mhz": 3600.0}
+        lines.append(json.dumps({"at": at(second), "t_s": 1000.0 + second, "host": host, "gpus": gpus}))
+    return "\n".join(lines) + '\n{"at": "2026-01'
 
 
 def make_run(reports: Path) -> Path:

@@ -147,7 +147,7 @@ def test_hostile_names_stay_text(make_run) -> None:
     assert all(re.match(r"#|\./|data:application/octet-stream", link) for link in links)
     assert not any("passwd" in link or "example.org" in link or "javascript" in link for link in links)
     assert any(link.startswith("./logs/%C3%BC%20%3Cb%3E.log") for link in links)
-    assert len(text) < 300_000, "long names are cut"
+    assert "x" * 5000 not in text, "long names are cut"
 
 
 def test_half_a_surrogate_pair_does_not_stop_the_page(make_run) -> None:
@@ -201,7 +201,8 @@ def test_500_red_gates_with_long_reasons_and_logs_are_a_page_that_can_be_sent(ma
                  value=n, interval=(n - 1, n + 1), bound=1, direction="at_least", logs=(f"logs/{n}.log",))
         for n in range(500)
     ]  # fmt: skip
-    folder = make_run(*records)
+    folder = make_run()
+    (folder / "evidence.jsonl").write_text("".join(f"{record.model_dump_json()}\n" for record in records))
     for n in range(500):
         (folder / "logs" / f"{n}.log").write_text(("x" * 390 + "\n") * 60)
 

@@ -15,7 +15,7 @@ from sglgate.report.memory import memory_maps
 from sglgate.report.telemetry import read_telemetry
 from sglgate.run import read_evidence, read_run
 from tests.report.conftest import evidence
-from tests.report.made import BEGAN
+from tests.report.made import BEGAN, at
 
 SPEED = {"suite": "eagle3", "gate": "speed_against_baseline", "direction": "at_least", "unit": "ratio"}
 BLOCK = {"plain_tok_per_s": 100.0, "speculative_tok_per_s": 150.0, "logs": [], "order": "AB"}
@@ -89,22 +89,35 @@ def test_launches_of_a_run_from_before_telemetry_are_shown_all_the_same(make_run
 
 
 def test_telemetry_is_read_as_far_as_it_can_be(tmp_path: Path) -> None:
-    t = BEGAN.timestamp()
+    host = {"cores": 2, "busy_s": 10.0, "own_s": 5.0}
+    later = {
+        "cores": 2,
+        "busy_s": 11.0,
+        "own_s": 5.6,
+        "quota_periods": 10,
+        "throttled_periods": 1,
+        "mhz": None,
+        "new": 1,
+    }
     lines = [
-        json.dumps({"t": t, "gpus": [{"sm_mhz": 1000, "foreign": 2}, {"sm_mhz": 2000}], "cpu": {"foreign_share": 0.2}}),
-        json.dumps({"t": t + 1, "gpus": None, "cpu": {"foreign_share": None, "mhz": "many", "new": 1}}),
-        json.dumps({"t": "now"}), json.dumps([1]), json.dumps({"gpus": []}), "\x00\xff", "{" * 100_000, '{"t": 17',
+        {"at": at(0), "t_s": 7.0, "gpus": [{"sm_mhz": 1000, "foreign": 2}, {"sm_mhz": 2000}], "host": host},
+        {"at": at(1), "t_s": 8.0, "host": later},
+        {"at": at(2), "t_s": 9.0, "gpus": None, "host": {"mhz": "many"}},
+        {"error": "NVML says no", "t_s": 10.0}, {"at": "now", "t_s": 1}, {"at": 5, "t_s": 1}, [1],
     ]  # fmt: skip
-    (tmp_path / "telemetry.jsonl").write_text("\n".join(lines))
-    telemetry = read_telemetry(tmp_path)
+    torn = ["\x00\xff", "{" * 100_000, '{"at": "2026']
+    (tmp_path / "telemetry.jsonl").write_text("\n".join([*map(json.dumps, lines), *torn]))
+    telemetry, began = read_telemetry(tmp_path), BEGAN.timestamp()
 
-    assert (telemetry.lines, telemetry.unreadable) == (8, 6)
-    assert {lane.name: lane.range for lane in telemetry.lanes(t, t + 10)} == {
+    assert (telemetry.lines, telemetry.unreadable) == (10, 7)
+    assert {lane.name: lane.range for lane in telemetry.lanes(began, began + 10)} == {
         "foreign processes on a GPU": "in 1 of 1 readings",
         "GPU clock": "1000 to 2000 MHz",
         "CPU time of others": "20 % of all cores",
+        "CPU time of all": "50 % of all cores",
+        "CPU throttled": "10 % of periods",
     }
-    assert telemetry.lanes(t + 5, t + 10) == []
+    assert telemetry.lanes(began + 5, began + 10) == []
     assert read_telemetry(tmp_path / "absent").lines == 0
 
 

@@ -1,13 +1,13 @@
 """``telemetry.jsonl`` of a run: what the machine did meanwhile, one JSON object a line.
 
-``{"t": unix seconds, "gpus": [{...}, ...], "cpu": {...}}``; which of their keys are drawn, and as what, is in
-``_QUANTITIES``. A key may be absent or null, others do not matter. A quantity of the GPUs is read as its least and most
-over the cards.
+``{"at": UTC, "t_s": monotonic seconds, "gpus": [{...}, ...], "host": {...}}``; which of their keys are drawn, and as
+what, is in ``_QUANTITIES``. A key may be absent or null, others do not matter. A quantity of the GPUs is read as its
+least and most over the cards. The host's CPU time counts up; its shares are those since the line before.
 """
 
 from __future__ import annotations
 
-import json
+import datetime
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,18 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sglgate.evidence import number
+from pydantic_core import from_json
+
 from sglgate.report.pictures.strip import Reading, events, lane
 
 TELEMETRY: Final = "telemetry.jsonl"
 #: NVML's reasons that hold a clock down for heat or the hardware's safety (nvml.h, nvmlClocksEventReasons):
 #: hardware slowdown, software and hardware thermal slowdown, power brake.
 _SLOWED: Final = 0x08 | 0x20 | 0x40 | 0x80
+#: A truth value is an int to isinstance, and no reading.
+_NUMBERS: Final = (int, float)
 
 
 @dataclass(frozen=True)
 class _Quantity:
-    """A key of ``gpus`` or ``cpu``: its name, its unit ("" for an event, which happens where it is not zero)."""
+    """A key of ``gpus`` or ``host``: its name, its unit ("" for an event, which happens where it is not zero)."""
 
     where: str
     key: str
@@ -45,12 +48,11 @@ _QUANTITIES: Final = (
     _Quantity("gpus", "utilization_pct", "GPU in use", "%"),
     _Quantity("gpus", "used_mib", "GPU memory in use", "MiB"),
     _Quantity("gpus", "pcie_width", "PCIe lanes", "lanes"),
-    _Quantity("cpu", "foreign", "foreign processes"),
-    _Quantity("cpu", "foreign_share", "CPU time of others", "% of all cores"),
-    _Quantity("cpu", "busy_share", "CPU time of all", "% of all cores"),
-    _Quantity("cpu", "throttled_share", "CPU throttled", "% of periods"),
-    _Quantity("cpu", "mhz", "CPU clock", "MHz"),
-    _Quantity("cpu", "available_mib", "memory available", "MiB"),
+    _Quantity("host", "foreign_pct", "CPU time of others", "% of all cores"),
+    _Quantity("host", "busy_pct", "CPU time of all", "% of all cores"),
+    _Quantity("host", "throttled_pct", "CPU throttled", "% of periods"),
+    _Quantity("host", "mhz", "CPU clock", "MHz"),
+    _Quantity("host", "available_mib", "memory available", "MiB"),
 )
 
 
@@ -91,15 +93,18 @@ def read_telemetry(folder: Path) -> Telemetry:
     """What a run's folder has of it; nothing where there is no such file."""
     readings: dict[_Quantity, list[Reading]] = {}
     count = unreadable = 0
+    before: dict[str, Any] = {}
     try:
-        with (folder / TELEMETRY).open(encoding="utf-8", errors="replace") as lines:
+        with (folder / TELEMETRY).open("rb") as lines:
             for line in lines:
                 count += 1
                 try:
-                    found = list(_of_line(json.loads(line)))
-                except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                    unreadable += 1  # the last one of a run that was killed, say
+                    data = from_json(line)
+                    found = list(_of_line(data, before))
+                except (ValueError, TypeError, KeyError, AttributeError):
+                    unreadable += 1  # the last one of a run that was killed, say, or a look that failed
                     continue
+                before = data
                 for quantity, reading in found:
                     readings.setdefault(quantity, []).append(reading)
     except OSError:
@@ -107,24 +112,33 @@ def read_telemetry(folder: Path) -> Telemetry:
     return Telemetry({quantity: sorted(found) for quantity, found in readings.items()}, count, unreadable)
 
 
-def _of_line(data: Mapping[str, Any]) -> Iterator[tuple[_Quantity, Reading]]:
-    time = number(data["t"])
-    if time is None:
-        raise ValueError("no time")
-    parts = {"gpus": data.get("gpus") or [], "cpu": [data.get("cpu") or {}]}
+def _of_line(data: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[tuple[_Quantity, Reading]]:
+    time = datetime.datetime.fromisoformat(data["at"]).timestamp()
+    parts = {"gpus": data.get("gpus") or [], "host": [{**(data.get("host") or {}), **_shares(data, before)}]}
+    # A node of eight cards writes sixteen of them a second: one pass over each quantity, no call for each value.
     for quantity in _QUANTITIES:
-        values = [v for one in parts[quantity.where] if (v := _amount(one.get(quantity.key), quantity)) is not None]
-        if values:
-            yield quantity, (time, min(values), max(values))
+        key = quantity.key
+        values = [value for one in parts[quantity.where] if type(value := one.get(key)) in _NUMBERS]
+        if quantity.mask is not None:
+            values = [int(value) & quantity.mask for value in values]
+        if values and math.isfinite(sum(values)):
+            yield quantity, (time, float(min(values)), float(max(values)))
 
 
-def _amount(value: object, quantity: _Quantity) -> float | None:
-    if quantity.unit:
-        found = number(value)
-        return found * 100 if found is not None and quantity.key.endswith("_share") else found
-    if isinstance(value, list | bool):
-        return float(len(value) if isinstance(value, list) else value)
-    return float(value & quantity.mask) if isinstance(value, int) and quantity.mask is not None else number(value)
+def _shares(data: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, float]:
+    """Per cent of the host since the line before; what either line does not tell is left out."""
+    new, old = data.get("host") or {}, before.get("host") or {}
+    cores_s = (data["t_s"] - before.get("t_s", data["t_s"])) * new.get("cores", 0)
+    found = {}
+    if cores_s > 0 and "busy_s" in new and "busy_s" in old:
+        busy_s = new["busy_s"] - old["busy_s"]
+        found["busy_pct"] = 100 * busy_s / cores_s
+        if "own_s" in new and "own_s" in old:
+            found["foreign_pct"] = 100 * max(0.0, busy_s - (new["own_s"] - old["own_s"])) / cores_s
+    periods = new.get("quota_periods", 0) - old.get("quota_periods", 0)
+    if periods > 0:
+        found["throttled_pct"] = 100 * (new.get("throttled_periods", 0) - old.get("throttled_periods", 0)) / periods
+    return found
 
 
 def _lane(quantity: _Quantity, readings: Sequence[Reading], began: float, ended: float, ready: float | None) -> Lane:
