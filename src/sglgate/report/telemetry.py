@@ -144,7 +144,7 @@ def _shares(data: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, flo
 def _lane(quantity: _Quantity, readings: Sequence[Reading], began: float, ended: float, ready: float | None) -> Lane:
     low, high = min(r[1] for r in readings), max(r[2] for r in readings)
     if quantity.unit:
-        words = f"{low:.4g}{'' if low == high else f' to {high:.4g}'} {quantity.unit}"
+        words = f"{_short(low)}{'' if low == high else f' to {_short(high)}'} {quantity.unit}"
         draw, is_still = lane, low == high
     else:
         seen = sum(most > 0 for _, _, most in readings)
@@ -152,3 +152,7 @@ def _lane(quantity: _Quantity, readings: Sequence[Reading], began: float, ended:
         draw, is_still = events, not seen
     svg = "" if is_still else draw(f"{quantity.name}: {words}", readings, began, ended, ready)
     return Lane(quantity.name, words, svg)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.1f}"
