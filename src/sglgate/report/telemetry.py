@@ -155,4 +155,4 @@ def _lane(quantity: _Quantity, readings: Sequence[Reading], began: float, ended:
 
 
 def _short(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.1f}"
+    return f"{value:.1f}".removesuffix(".0") if abs(value) < 1000 else f"{value:.0f}"
