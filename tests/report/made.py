@@ -214,7 +214,7 @@ def make_run(reports: Path) -> Path:
     failed = record(
         candidate="too-big", suite="launch", gate="as_declared", verdict="FAIL", metric="setup", value=None, bound=None,
         direction="equal", unit="", logs=("logs/too-big.1.log",),
-        reason="launch failed in phase kv: kv_budget_exhausted (certain)\n  line 12: ValueError: no memory is left",
+        reason="launch failed in phase kv: kv_budget_exhausted (certain)\n  line 112: ValueError: no memory is left",
     )  # fmt: skip
     for one in (*memory(), reduce_time(), *acceptance(), *speed(), failed):
         run.add(one)

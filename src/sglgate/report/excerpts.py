@@ -22,7 +22,7 @@ _SPOKEN_OF: Final = re.compile(r"\bline (\d{1,9})\b")
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line; ``href`` leads to it in the file, where the browser can search for text."""
+    """One line; ``href`` leads to it in the file, in a browser that takes the file for ``text/plain``."""
 
     number: int
     text: str
