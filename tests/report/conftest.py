@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,6 @@ from sglgate.run import Run, RunInfo, now
 from tests.report.made import make_run as make_whole_run
 
 NODE = {"cpu": "a CPU", "cores": 2, "ram_gib": 8.0, "kernel": "6", "gpus": []}
-
-
-def evidence(**fields: Any) -> Evidence:
-    defaults: dict[str, Any] = {
-        "at": now(), "run": "r", "profile": "cpu", "candidate": "c", "suite": "kv", "gate": "g", "test": "t",
-        "verdict": "PASS", "reason": "", "metric": "m", "value": 1, "bound": 1, "direction": "equal", "unit": "",
-    }  # fmt: skip
-    return Evidence.model_validate(defaults | fields)
 
 
 @pytest.fixture
@@ -43,29 +34,3 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_whole_run(tmp_path_factory.mktemp("whole"))
-
-
-class Page(HTMLParser):
-    """The tags of a page with their attributes, in order, and the text within each kind of tag."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.text: dict[str, list[str]] = {}
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        while self.open and self.open.pop() != tag:
-            pass
-
-    def handle_data(self, data: str) -> None:
-        for tag in set(self.open):
-            self.text.setdefault(tag, []).append(data)
-
-    def all(self, *names: str) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.tags if tag in names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sglgate.evidence import Verdict
 from sglgate.report import build_board, summary_lines
 from sglgate.run import RunInfo, now
-from tests.report.conftest import evidence
+from tests.report.pages import evidence
 
 
 def test_the_worst_record_is_the_cells_verdict_and_the_worst_cell_the_runs() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from sglgate.cli import main
 from sglgate.report import write_html
-from tests.report.conftest import Page, evidence
+from tests.report.pages import Page, evidence
 
 HOSTILE = "<script>alert(1)</script>\"'&../../\u0000\u0007\u202e😀" + "x" * 10_000
 #: What a browser asks for by itself.

@@ -14,8 +14,8 @@ from sglgate.report.launches import launches
 from sglgate.report.memory import memory_maps
 from sglgate.report.telemetry import read_telemetry
 from sglgate.run import read_evidence, read_run
-from tests.report.conftest import evidence
 from tests.report.made import BEGAN, at
+from tests.report.pages import evidence
 
 SPEED = {"suite": "eagle3", "gate": "speed_against_baseline", "direction": "at_least", "unit": "ratio"}
 BLOCK = {"plain_tok_per_s": 100.0, "speculative_tok_per_s": 150.0, "logs": [], "order": "AB"}

@@ -15,7 +15,7 @@ from sglgate.report.pictures.chart import Point, Scale, Series, chart, doublings
 from sglgate.report.pictures.interval import interval_picture
 from sglgate.report.pictures.strip import events, gather, lane
 from sglgate.report.pictures.svg import element, text
-from tests.report.conftest import evidence
+from tests.report.pages import evidence
 
 HOSTILE = "<script>\"'&\x00\u202e😀" + "x" * 10_000
 X, Y = Scale("x"), Scale("y")
