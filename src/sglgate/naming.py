@@ -25,6 +25,7 @@ def xml_text(text: str) -> str:
     return _NOT_XML.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
 
 
-def visible(text: str) -> str:
-    """``text`` with every character shown that a reader would not see, or that XML forbids."""
+def visible(text: str, limit: int) -> str:
+    """``text`` with every character shown that a reader would not see or that XML forbids, cut after ``limit``."""
+    text = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return _NOT_SEEN.sub(lambda m: f"\\u{ord(m[0]):04x}", xml_text(text))

@@ -14,7 +14,7 @@ from sglgate.report.pictures.bars import Part, bar
 from sglgate.report.pictures.chart import Point, Scale, Series, chart, doublings
 from sglgate.report.pictures.interval import interval_picture
 from sglgate.report.pictures.strip import events, gather, lane
-from sglgate.report.pictures.svg import element, text
+from sglgate.report.pictures.svg import element, picture, text
 from tests.report.pages import evidence
 
 HOSTILE = "<script>\"'&\x00\u202e😀" + "x" * 10_000
@@ -157,7 +157,10 @@ def test_a_lane_keeps_the_least_and_the_most_of_what_it_gathers() -> None:
     assert min(low for _, low, _ in cells) == 1
     assert max(high for _, _, high in cells) == 99
     (line, _) = parts(lane("t", readings, 0, 10_000, 2500), "polyline")
-    assert all(0 <= float(pair.split(",")[0]) <= 1000 for pair in line["points"].split())
+    xs = [float(pair.split(",")[0]) for pair in line["points"].split()]
+    assert xs == sorted(xs)
+    assert len(xs) == len(cells)
+    assert 0 <= xs[0] < xs[-1] <= 1000
     assert parts(lane("t", readings, 0, 10_000, 2500), "line", "moment")[0]["x1"] == "250"
 
 
@@ -169,8 +172,9 @@ def test_an_event_is_marked_where_it_happened() -> None:
 
 
 def test_no_words_break_an_element() -> None:
-    root = ElementTree.fromstring(element("g", element("text", text(HOSTILE)), aria_label=HOSTILE[:20], class_="a"))
+    root = ElementTree.fromstring(picture(HOSTILE, element("text", text(HOSTILE)), class_='<"&'))
 
-    assert root[0].text.startswith("<script>\"'&\\x00\\u202e😀")
-    assert len(root[0].text) < 400
-    assert root.get("aria-label").startswith("<script>")
+    for words in (root[0].text, root.get("aria-label")):
+        assert words.startswith("<script>\"'&\\x00\\u202e😀")
+        assert len(words) < 400
+    assert root.get("class") == '<"&'

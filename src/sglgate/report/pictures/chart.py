@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sglgate.report.pictures.svg import element, picture, shorten, text
+from sglgate.naming import visible
+from sglgate.report.pictures.svg import element, picture, text
 
 _WIDTH, _PLOT_HEIGHT = 460, 230
 _LEFT, _RIGHT, _ABOVE, _BELOW = 62, 16, 10, 44
@@ -196,4 +197,4 @@ def _legend(one: Series, number: int) -> list[str]:
     x = _LEFT + number % 2 * (_WIDTH - _LEFT) / 2
     y = _ABOVE + number // 2 * _LEGEND_ROW
     sample = element("line", class_="bound", x1=x, x2=x + 16, y1=y, y2=y) if one.is_bound else _marker(x + 8, y, number)
-    return [sample, element("text", text(shorten(one.name, 30)), class_="name", x=x + 22, y=y + 4)]
+    return [sample, element("text", text(visible(one.name, 30)), class_="name", x=x + 22, y=y + 4)]

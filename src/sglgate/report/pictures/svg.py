@@ -21,20 +21,15 @@ def element(name: str, *inside: str, **attributes: Attribute) -> str:
 
 def text(words: object) -> str:
     """Words for the inside of an element."""
-    return escape(visible(shorten(str(words))))
-
-
-def shorten(words: str, limit: int = _LIMIT) -> str:
-    """``words``, and where they are too many the beginning of them."""
-    return words if len(words) <= limit else f"{words[: limit - 1]}…"
+    return escape(visible(str(words), _LIMIT))
 
 
 def picture(label: str, *inside: str, **attributes: Attribute) -> str:
     """A whole ``<svg>``; ``label`` says in words what is seen in it."""
-    return element("svg", *inside, role="img", aria_label=shorten(label), **attributes)
+    return element("svg", *inside, role="img", aria_label=visible(label, _LIMIT), **attributes)
 
 
 def _value(value: Attribute) -> str:
     if isinstance(value, str):
-        return value if value.isalnum() else escape(visible(value))
+        return escape(value)
     return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
