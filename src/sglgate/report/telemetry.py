@@ -118,7 +118,7 @@ def _of_line(data: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[tup
     # A node of eight cards writes sixteen of them a second: one pass over each quantity, no call for each value.
     for quantity in _QUANTITIES:
         key = quantity.key
-        values = [value for one in parts[quantity.where] if type(value := one.get(key)) in _NUMBERS]
+        values: list[Any] = [value for one in parts[quantity.where] if type(value := one.get(key)) in _NUMBERS]
         if quantity.mask is not None:
             values = [int(value) & quantity.mask for value in values]
         if values and math.isfinite(sum(values)):
