@@ -88,6 +88,14 @@ def test_launches_of_a_run_from_before_telemetry_are_shown_all_the_same(make_run
     assert (found.total_s, found.began, found.lanes) == (2.0, "", ())
 
 
+def test_a_launch_that_must_fail_is_told_from_one_that_did(make_run) -> None:
+    doomed = {"expect": {"failure": {"cause": "kv_budget_exhausted"}}}
+    failed = [{"candidate": name, "log": "", "problem": "dead"} for name in ("doomed", "other")]
+    folder = make_run(launches=failed, candidates={"doomed": doomed, "other": {"expect": {"failure": None}}})
+
+    assert [one.is_expected for one in launches(read_run(folder), [], read_telemetry(folder))] == [True, False]
+
+
 def test_telemetry_is_read_as_far_as_it_can_be(tmp_path: Path) -> None:
     host = {"cores": 2, "busy_s": 10.0, "own_s": 5.0}
     later = {

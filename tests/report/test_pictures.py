@@ -41,6 +41,7 @@ def of(value: object, bound: object, direction: str, **fields: Any) -> str:
         (5, "[4, 6]", "within", True),
         (7, "[4, 6]", "within", False),
         (3, 3, "equal", True),
+        (4, "[4, 4]", "within", True),
     ],
 )
 def test_the_mark_lies_in_the_band_exactly_where_the_bound_holds(value, bound, direction, is_inside) -> None:

@@ -21,6 +21,8 @@ class Launch:
     candidate: str
     log: str
     problem: str
+    is_expected: bool
+    """Whether its candidate declares that it must fail."""
     total_s: float | None
     bar: str
     phases: tuple[tuple[int, str, float], ...]
@@ -46,15 +48,25 @@ def launches(info: RunInfo, evidence: Sequence[Evidence], telemetry: Telemetry) 
     longest = max((_phases(launch).get("total", 0.0) for launch in info.launches), default=0.0)
     names = list(dict.fromkeys(n for launch in info.launches for n in _phases(launch) if n != "total"))
     blocks = _blocks(evidence)
+    doomed = {name for name, one in info.candidates.items() if (one.get("expect") or {}).get("failure")}
     windows = _windows(info, telemetry.last)
     return [
-        _launch(launch, names, longest, blocks.get(str(launch.get("log")), ""), window, telemetry)
+        _launch(
+            launch,
+            str(launch.get("candidate")) in doomed,
+            names,
+            longest,
+            blocks.get(str(launch.get("log")), ""),
+            window,
+            telemetry,
+        )
         for launch, window in zip(info.launches, windows, strict=True)
     ]
 
 
 def _launch(
     launch: dict[str, Any],
+    is_expected: bool,
     names: Sequence[str],
     longest: float,
     block: str,
@@ -70,6 +82,7 @@ def _launch(
         candidate=candidate,
         log=str(launch.get("log", "")),
         problem=problem,
+        is_expected=is_expected,
         total_s=seconds["total"] if is_up else None,
         bar=bar(f"start-up of {candidate}: {words}", parts, longest) if is_up else "",
         phases=tuple((part.place, part.name, part.amount) for part in parts),

@@ -76,7 +76,7 @@ def _bounds(e: Evidence) -> list[float]:
         found = [number(float(end)) for end in match.groups()] if match else []
     except ValueError:
         return []
-    return [] if None in found else [end for end in found if end is not None]
+    return [] if None in found else list(dict.fromkeys(end for end in found if end is not None))
 
 
 def _ruler(values: list[float]) -> _Ruler | None:
