@@ -47,49 +47,31 @@ def launches(info: RunInfo, evidence: Sequence[Evidence], telemetry: Telemetry) 
     """In the order in which they were started; all bars have one scale, that of the longest start."""
     longest = max((_phases(launch).get("total", 0.0) for launch in info.launches), default=0.0)
     names = list(dict.fromkeys(n for launch in info.launches for n in _phases(launch) if n != "total"))
-    blocks = _blocks(evidence)
     doomed = {name for name, one in info.candidates.items() if (one.get("expect") or {}).get("failure")}
-    windows = _windows(info, telemetry.last)
-    return [
-        _launch(
-            launch,
-            str(launch.get("candidate")) in doomed,
-            names,
-            longest,
-            blocks.get(str(launch.get("log")), ""),
-            window,
-            telemetry,
+    blocks = _blocks(evidence)
+    found = []
+    for launch, window in zip(info.launches, _windows(info, telemetry.last), strict=True):
+        candidate, log, problem = (str(launch.get(key) or "") for key in ("candidate", "log", "problem"))
+        seconds = _phases(launch)
+        total_s = None if problem else seconds.get("total")
+        parts = [Part(place, n.replace("_", " "), seconds[n]) for place, n in enumerate(names) if n in seconds]
+        words = ", ".join(f"{part.name} {part.amount:.1f} s" for part in parts)
+        ready = window[0] + total_s if window and total_s is not None else None
+        found.append(
+            Launch(
+                candidate=candidate,
+                log=log,
+                problem=problem,
+                is_expected=candidate in doomed,
+                total_s=total_s,
+                bar="" if total_s is None else bar(f"start-up of {candidate}: {words}", parts, longest),
+                phases=tuple((part.place, part.name, part.amount) for part in parts),
+                block=blocks.get(log, ""),
+                began=str(launch.get("began") or ""),
+                lanes=tuple(telemetry.lanes(*window, ready)) if window else (),
+            )
         )
-        for launch, window in zip(info.launches, windows, strict=True)
-    ]
-
-
-def _launch(
-    launch: dict[str, Any],
-    is_expected: bool,
-    names: Sequence[str],
-    longest: float,
-    block: str,
-    window: tuple[float, float] | None,
-    telemetry: Telemetry,
-) -> Launch:
-    seconds = _phases(launch)
-    candidate, problem = str(launch.get("candidate", "")), str(launch.get("problem") or "")
-    parts = [Part(place, name.replace("_", " "), seconds[name]) for place, name in enumerate(names) if name in seconds]
-    words = ", ".join(f"{part.name} {part.amount:.1f} s" for part in parts)
-    is_up = not problem and "total" in seconds
-    return Launch(
-        candidate=candidate,
-        log=str(launch.get("log", "")),
-        problem=problem,
-        is_expected=is_expected,
-        total_s=seconds["total"] if is_up else None,
-        bar=bar(f"start-up of {candidate}: {words}", parts, longest) if is_up else "",
-        phases=tuple((part.place, part.name, part.amount) for part in parts),
-        block=block,
-        began=str(launch.get("began") or ""),
-        lanes=tuple(telemetry.lanes(*window, window[0] + seconds["total"] if is_up else None)) if window else (),
-    )
+    return found
 
 
 def _phases(launch: dict[str, Any]) -> dict[str, float]:
