@@ -154,10 +154,13 @@ def test_a_server_is_held_against_its_baseline_and_its_parent(make_run) -> None:
 
 def test_an_excerpt_keeps_numbers_and_hides_a_key_that_spans_lines(tmp_path: Path) -> None:
     key = "-----BEGIN PRIVATE KEY-----\nMIIabc\nMIIdef\n-----END PRIVATE KEY-----\n"
-    (tmp_path / "a.log").write_text("one\n" + key + "".join(f"line {n}\n" for n in range(6, 300)) + "no newline")
+    (tmp_path / "a.log").write_text(
+        '{"log": "one\\ntwo"}\n' + key + "".join(f"line {n}\n" for n in range(6, 300)) + "no newline"
+    )
     found = excerpt(tmp_path, "a.log", {3, 100})
 
     by_number = {line.number: line for line in found.lines}
+    assert by_number[1].text == "one two"
     assert by_number[2].text == "***"
     assert by_number[3].text == by_number[4].text == ""
     assert by_number[6].text == "line 6"

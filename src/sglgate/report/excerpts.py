@@ -87,15 +87,20 @@ def excerpt(folder: Path, log: str, wanted: Iterable[int]) -> Excerpt:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if number in around and len(kept) < _MOST_LINES:
-                    kept[number] = clean(line)
+                    kept[number] = _one_line(line)
                 tail.append((number, line))
     except OSError as error:
         return Excerpt((), str(error.strerror))
-    kept |= {number: clean(line) for number, line in tail}
+    kept |= {number: _one_line(line) for number, line in tail}
     numbers = sorted(kept)
     # In one piece: a private key spans lines. It keeps its lines, each hidden.
     texts = redact("\n".join(kept[n] for n in numbers)).split("\n")
     return Excerpt(tuple(_lines(log, numbers, texts, wanted)))
+
+
+def _one_line(raw: bytes) -> str:
+    """A line of a log; one that carries a message as JSON may have several in it."""
+    return clean(raw).replace("\n", " ")
 
 
 def _lines(log: str, numbers: list[int], texts: list[str], wanted: set[int]) -> Iterator[LogLine]:
