@@ -97,10 +97,9 @@ def _gates(old: Side, new: Side) -> list[Item]:
         kind = _kind(before.verdict if before else None, after.verdict if after else None)
         if kind is None:
             continue
-        telling = after.telling if after else before.telling if before else None
-        text = telling.reason if telling else ""
+        text = _said((after or before).telling) if after or before else ""
         if before is not None and kind in (Kind.GAIN, Kind.PATH_GAINED):
-            text = f"{text}\nbefore: {before.telling.reason}"
+            text = f"before: {_said(before.telling)}"
             if kind is Kind.GAIN and before.telling.value is None:
                 # Nothing was measured before, as where the server did not come up: no better figure, a first one.
                 kind = Kind.COVERAGE_GAINED
@@ -115,6 +114,11 @@ def _gates(old: Side, new: Side) -> list[Item]:
             )
         )
     return found
+
+
+def _said(record: Evidence) -> str:
+    """The reason of a record: its first lines, without the advice and the path that a failed launch adds."""
+    return "\n".join(record.reason.splitlines()[:3])
 
 
 def _kind(old: Verdict | None, new: Verdict | None) -> Kind | None:
