@@ -36,8 +36,9 @@ def test_speed_against_baseline(
         gate.show_log(run.candidate.log)
         return run
 
+    rules = rules_of(speed, VOID_RULES)
     found = judge_speed(
-        rules_of(speed, VOID_RULES),
+        rules,
         lambda order: block(order, baseline),
         lambda order: block(order, candidate),
         aa_looks=speed.aa_looks,
@@ -54,6 +55,7 @@ def test_speed_against_baseline(
             verdict=verdict,
             reason=fit.reason,
             n=fit.n,
+            detail={"aa_log_ratios": {cell: found.aa_log_ratios(cell, rules[cell])}},
         )
     assert found.family is not None
     # Green cells first: a red one ends the test, and the board shall show all that was measured.

@@ -100,3 +100,11 @@ def test_a_win_and_a_margin_become_rules_with_their_own_looks():
     rules = rules_of(need, VOID_RULES)
     assert {name: rule.threshold for name, rule in rules.items()} == {"chat@1": 1.1, "json@4": 0.97}
     assert rules["chat@1"].cap == 4
+
+
+def test_void_blocks_of_equal_arms_are_no_record_of_the_nodes_noise():
+    busy = {**CLEAN, "foreign_cpu_share": 0.5}
+    found = judged(Machine(facts=(busy, CLEAN)), Machine(1.3))
+    ratios = found.aa_log_ratios("chat@1", RULES["chat@1"])
+    assert 2 <= len(ratios) < len(found.aa_runs)
+    assert all(abs(ratio) < 0.05 for ratio in ratios)
