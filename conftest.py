@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sglgate.config import load_candidates, load_profiles
-from sglgate.config.candidate import select
+from sglgate.config.candidate_files import select
 from sglgate.errors import MisuseError
 
 ROOT = Path(__file__).parent

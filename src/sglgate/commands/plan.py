@@ -26,7 +26,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Print the plan; 0, or 2 where a candidate cannot be launched as it is written."""
     from sglgate.config import load_candidates, load_profiles
-    from sglgate.config.candidate import select
+    from sglgate.config.candidate_files import select
     from sglgate.errors import ExitCode, MisuseError, nearest
     from sglgate.plan import plan_launches
     from sglgate.stack import check_arguments, find_stack, read_stack

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from sglgate.config import load_candidates, load_profiles
-    from sglgate.config.candidate import select
+    from sglgate.config.candidate_files import select
     from sglgate.eagle3.arms import baseline_of, in_words, unequal_arms
     from sglgate.eagle3.cells import Cell, prompts_of
     from sglgate.eagle3.measure import flush, measure_cell
