@@ -151,7 +151,9 @@ def check_arguments(stack: Stack, candidates: Iterable[Candidate], environment: 
 
     unanswered = {json.dumps(argv): argv for c in candidates if json.dumps(argv := _argv(c)) not in errors}
     if unanswered or not flags:
-        answer = json.loads(run_in_stack(stack.python, "check_arguments.py", json.dumps([*unanswered.values()]), environment))
+        answer = json.loads(
+            run_in_stack(stack.python, "check_arguments.py", json.dumps([*unanswered.values()]), environment)
+        )
         flags = set(answer["flags"])
         errors |= dict(zip(unanswered, answer["errors"], strict=True))
         write_atomically(cache_file, json.dumps({"flags": sorted(flags), "errors": errors}))
@@ -181,6 +183,11 @@ def _check_one(candidate: Candidate, flags: set[str], error: str | None, stack: 
 
 
 def run_in_stack(python: Path, script: str, stdin: str, environment: Mapping[str, str]) -> str:
+    """What a script of ``stack_side`` prints when the stack's interpreter runs it.
+
+    Raises:
+        MisuseError: it does not run, or fails.
+    """
     try:
         done = subprocess.run(
             [str(python), str(_STACK_SIDE / script)],

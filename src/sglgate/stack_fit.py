@@ -28,9 +28,7 @@ def check_candidates(
         MisuseError: a candidate's arguments or environment names are unknown to the stack, or nothing is left.
     """
     left_out = {
-        c.name: f"for SGLang {c.sglang}, this stack has {stack.sglang}"
-        for c in candidates
-        if not c.fits(stack.sglang)
+        c.name: f"for SGLang {c.sglang}, this stack has {stack.sglang}" for c in candidates if not c.fits(stack.sglang)
     }
     for candidate in candidates:
         if candidate.name in left_out and (candidate.name in set(named) or len(left_out) == len(candidates)):

@@ -31,7 +31,7 @@ def make_run(tmp_path: Path):
             name="r", profile="cpu", sglgate="0", started=now(), selection="cpu",
             node={"cpu": "a CPU", "cores": 2, "ram_gib": 8.0, "kernel": "6", "gpus": []},
         )  # fmt: skip
-        run = Run(tmp_path, info)
+        run = Run.begin(tmp_path, info)
         for record in records:
             run.add(record)
         if finished:

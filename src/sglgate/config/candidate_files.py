@@ -44,7 +44,7 @@ def load_candidates(folder: Path, profile: Profile) -> list[Candidate]:
             or two candidates of one name.
     """
     raw: dict[str, tuple[Path, dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml"), key=lambda path: path.stem):
         data = read_toml(path)
         name = validate(_File, data, path).name
         if name != path.stem:

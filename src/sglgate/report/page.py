@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sglgate.errors import SglgateError
 from sglgate.report.board import MACHINE, build_board, run_verdict
+from sglgate.report.text import history_lines
 from sglgate.run import read_evidence, read_run
 from sglgate.stack import HEADLINE_PACKAGES, write_atomically
 
@@ -61,6 +62,7 @@ def render(folder: Path) -> str:
             machine=MACHINE,
             verdict=run_verdict(info, board),
             headline=_headline(info.stack),
+            history=history_lines(info),
             tails={log: _tail(folder / log) for _, _, cell in board.reds() for log in cell.telling.logs},
             evidence_count=len(evidence),
         )
