@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 
 import pytest
 from junitparser import JUnitXml
@@ -20,6 +21,9 @@ def cut(lane: Lane, how: signal.Signals = signal.SIGINT, records: int = 3) -> No
     lane.await_evidence(records)
     process.send_signal(how)
     process.communicate(timeout=30)
+    deadline = time.monotonic() + 10
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert marked(mark) == []
 
 
