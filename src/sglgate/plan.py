@@ -59,6 +59,7 @@ def plan_run(
     for candidate in candidates:
         size, rate = disk.get(folders.get(candidate.model, Path()), (0, None))
         deadlines = scaled(profile.deadlines, size, rate)
+        one_s, basis = _one_launch_s(ready_s.get(candidate.name, []), size, rate, deadlines)
         planned.append(
             PlannedCandidate(
                 candidate=candidate.name,
@@ -68,23 +69,24 @@ def plan_run(
                 total_s=total_s.get(candidate.name),
                 deadline_s=deadlines.ready_s,
                 alone=bool(candidate.expect.eagle3 and candidate.expect.eagle3.speed),
-                **_one_launch(ready_s.get(candidate.name, []), size, rate, deadlines),
+                ready_s=one_s,
+                basis=basis,
             )
         )
     return planned
 
 
-def _one_launch(seen: Sequence[float], size: int, rate: float | None, deadlines: Deadlines) -> dict[str, object]:
+def _one_launch_s(
+    seen: Sequence[float], size: int, rate: float | None, deadlines: Deadlines
+) -> tuple[float | None, str]:
+    """Seconds of one launch, and how that is known."""
     if seen:
-        return {"ready_s": median(seen), "basis": f"median of {len(seen)}"}
+        return median(seen), f"median of {len(seen)}"
     if size and rate:
         # All else of a start is taken at a third of what it may last.
         rest_s = (deadlines.ready_s - deadlines.weights_s) / 3
-        return {
-            "ready_s": load_s(size, rate) + rest_s,
-            "basis": f"{size / 1e9:.0f} GB at {rate / 1e9:.1f} GB/s, guessed",
-        }
-    return {"ready_s": None, "basis": "never seen, and its model is not here"}
+        return load_s(size, rate) + rest_s, f"guessed: {size / 1e9:.1f} GB at {rate / 1e9:.1f} GB/s"
+    return None, "never seen, and its model is not here"
 
 
 def slots_of(profile: Profile) -> int:

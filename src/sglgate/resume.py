@@ -94,7 +94,8 @@ def take_up(earlier: Earlier) -> RunInfo:
 
     The records that are set aside stay in a file of their own: nothing that was measured is destroyed.
     """
-    kept, aside = [], []
+    kept: list[str] = []
+    aside: list[str] = []
     for evidence in read_evidence(earlier.folder):
         (kept if evidence.test in earlier.judged else aside).append(evidence.model_dump_json())
     if aside:

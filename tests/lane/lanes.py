@@ -71,7 +71,7 @@ class Lane:
     def candidate(
         self, *faults: str, text: str = "", environment: str = "", tp: int = 1, name: str = "fake", top: str = ""
     ) -> None:
-        model = self.folder / "model"
+        model = self.folder / f"model-tp{tp}"
         model.mkdir(exist_ok=True)
         # Two ranks hold half of the heads: 9 and 3 do not divide, so they are doubled.
         heads = {} if tp == 1 else {"num_attention_heads": 18, "num_key_value_heads": 6, "head_dim": 64}

@@ -66,12 +66,12 @@ def test_a_server_that_needs_all_slots_waits_for_the_others(lane: Lane) -> None:
 
 def test_a_fault_on_one_worker_is_red_and_told(lane: Lane) -> None:
     lane.candidate(name="sound")
-    lane.candidate("wrong-size", name="faulty")
+    lane.candidate("figures-differ", name="faulty")
 
     outcome = lane.run("-n", "2")
 
     assert outcome.code == 1, outcome.output
-    assert set(outcome.red()) == {"bytes_per_token"}
+    assert set(outcome.red()) == {"figures_agree"}
     assert {e.candidate for e in outcome.evidence} == {"sound", "faulty"}
 
 

@@ -158,3 +158,24 @@ def test_a_process_with_the_machine_to_itself_leases_nothing(tmp_path: Path) -> 
         assert grounds.need(8, "server") == ()
     assert slot_environment((), needs_gpu=True) == {}
     assert slot_environment((4, 5), needs_gpu=True)["CUDA_VISIBLE_DEVICES"] == "4,5"
+
+
+def test_nobody_is_taken_for_dead_while_many_come_and_go(tmp_path: Path) -> None:
+    queue, problems = Queue(tmp_path / "queue"), []
+
+    def come_and_go() -> None:
+        try:
+            for _ in range(40):
+                with queue.stand("somebody"):
+                    queue.waiting()
+        except OSError as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert problems == []
+    assert queue.waiting() == []

@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"machine   {holder or 'free'}")
     for place, person in enumerate(waiting, 1):
         print(f"  {place}. waits  {person}")
-    for slot, person in leases.items():
-        print(f"{slot:<9} {person}")
+    for slot, lessee in leases.items():
+        print(f"{slot:<9} {lessee}")
     for place, person in enumerate(lease_queue, 1):
         print(f"  {place}. waits for slots  {person}")
     for line in ended:

@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
         raise MisuseError("no such profile", key="--profile", value=args.profile, expected=hint)
     profile = profiles[args.profile]
     folder = args.candidates or args.root / "fixtures" / "candidates" / profile.name
-    candidates, left_out, stack = select(load_candidates(folder, profile), args.candidate), {}, None
+    candidates, stack = select(load_candidates(folder, profile), args.candidate), None
+    left_out: dict[str, str] = {}
     if not args.no_stack:
         stack = read_stack(find_stack(args.stack, args.root))
         candidates, left_out = check_candidates(stack, candidates, profile.environment, args.candidate)

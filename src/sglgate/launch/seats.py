@@ -144,7 +144,8 @@ class Queue:
 
     def _living(self) -> list[Path]:
         living = []
-        for path in sorted(self._folder.glob("*-*")):
+        # Digits first: pathlib's "*" would find the hidden ones too, which are not locked yet.
+        for path in sorted(self._folder.glob("[0-9]*")):
             if _is_locked(path):
                 living.append(path)
             else:
