@@ -103,6 +103,7 @@ class Candidate(_Strict):
     name: Name
     profile: Name
     file: str = Field(description="the TOML file it comes from")
+    extends: Name | None = Field(default=None, description="the candidate whose arguments it began with")
     reason: str = Field(min_length=1, description="why it is judged, in prose")
     model: str = Field(min_length=1, description="a recipe of fixtures/models, a folder, or a hub id")
     sglang: Releases | None = Field(default=None, description=RELEASES_HELP)

@@ -106,6 +106,8 @@ def _inherit(name: str, raw: Mapping[str, tuple[Path, dict[str, Any]]]) -> dict[
         own = {k: v for k, v in raw[ancestor][1].items() if k not in {"extends", "abstract"}}
         merged.pop("reason", None)
         merged = overlay(merged, own)
+    if (parent := raw[name][1].get("extends")) is not None:
+        merged["extends"] = parent
     return merged
 
 
@@ -146,7 +148,7 @@ def _expand(data: dict[str, Any], path: Path, profile: Profile) -> list[Candidat
         "arguments": dict(profile.arguments),
         "environment": dict(profile.environment),
     }
-    own = {k: v for k, v in data.items() if k not in {"matrix", "variants", "extends", "abstract"}}
+    own = {k: v for k, v in data.items() if k not in {"matrix", "variants", "abstract"}}
     candidates = []
     for variant, *point_values in itertools.product(file.variants or [""], *file.matrix.values()):
         point: dict[str, Any] = overlay(overlay(common, own), file.variants.get(variant, {}))

@@ -8,11 +8,10 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sglgate.config import Candidate, Profile
 from sglgate.config.profile import Deadlines
-from sglgate.diagnosis import Diagnosis, diagnose_file
 from sglgate.errors import SglgateError
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.errors import LaunchError
@@ -23,7 +22,11 @@ from sglgate.launch.ports import free_port
 from sglgate.launch.watch import LogWatch
 from sglgate.logs.record import StartupRecord
 from sglgate.redact import redact
+from sglgate.run import now
 from sglgate.stack import Stack, inherited_environment
+
+if TYPE_CHECKING:
+    from sglgate.diagnosis import Diagnosis
 
 _POLL_S: Final = 0.02
 #: After a fatal line, how long the server may still write: the trace that names the cause often comes last.
@@ -65,6 +68,8 @@ class Server:
         api_key = candidate.arguments.get("api-key")
         self.client = Client(self.port, str(api_key) if api_key is not None else None)
         self.watch = LogWatch(log)
+        #: When its process was started, UTC.
+        self.began: str | None = None
         self.phase_s: dict[str, float] = {}
         self.ready_lag_s: float | None = None
         #: The server's own resolved arguments and state: the truth, whatever was asked.
@@ -112,7 +117,7 @@ class Server:
         """
         require_no_others()
         self._ledger = MemoryLedger(self.profile, self.slots)
-        begun = time.monotonic()
+        begun, self.began = time.monotonic(), now()
         own = slot_environment(self.slots, self.profile.needs_gpu)
         self._kept = Kept(self.argv, self.log, server_environment(self.candidate) | own)
         try:
@@ -170,6 +175,7 @@ class Server:
             "candidate": self.candidate.name,
             "configuration": self.candidate.configuration,
             "slots": list(self.slots),
+            "began": self.began,
             "phase_s": {phase: round(seconds, 3) for phase, seconds in self.phase_s.items()},
             "ready_lag_s": self.ready_lag_s,
             # Redacted as one line: in a list an option and its value stand apart.
@@ -179,6 +185,9 @@ class Server:
 
     def diagnose(self) -> Diagnosis:
         """What the log says of the failure."""
+        # Deferred: the table of causes is some 230 patterns, and most runs need none of them.
+        from sglgate.diagnosis import diagnose_file
+
         return diagnose_file(self.log)
 
     def _fail(self, problem: str, phase: str) -> None:
