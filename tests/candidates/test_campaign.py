@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sglgate.allreduce.paths import PATHS
 from sglgate.config import Candidate
+from sglgate.diagnosis import diagnose_file
 from sglgate.errors import MisuseError
 from sglgate.stack import Stack, find_stack, read_stack
 from sglgate.stack_fit import check_candidates, check_environment
@@ -136,3 +138,22 @@ def test_a_misspelt_environment_name_is_told_before_anything_starts(fake_stack: 
 def test_a_range_that_is_none_is_told() -> None:
     with pytest.raises(ValueError, match="not a range of releases"):
         candidate("c", sglang="since 0.5.14")
+
+
+@pytest.mark.parametrize("wrapped", ["", "Capture cuda graph failed: "])
+def test_the_failure_that_a_fusion_on_sm120_must_end_in_is_the_declared_one(wrapped: str, tmp_path: Path) -> None:
+    # The text of flashinfer_comm_fusion.py, 0.5.14 to 0.5.23; where it is raised was read, never seen on a GPU.
+    raised = f"{wrapped}FlashInfer allreduce fusion requires SM90 or SM10X NVIDIA GPUs."
+    log = tmp_path / "server.log"
+    log.write_text(
+        "[2026-11-01 10:00:00 TP0] Load weight end. elapsed=300.00 s, type=KimiK25ForConditionalGeneration, "
+        "avail mem=22.00 GB, mem usage=71.00 GB.\n"
+        "[2026-11-01 10:00:09 TP3] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "flashinfer_comm_fusion.py", line 49, in _resolve_backend\n'
+        f"ValueError: {raised}\n\n"
+        "[2026-11-01 10:00:09] Received sigquit from a child process. It usually means the child failed.\n"
+    )
+    _, candidates = campaign()
+    (candidate,) = [c for c in candidates if c.expect.failure]
+
+    assert diagnose_file(log).cause == candidate.expect.failure.cause
