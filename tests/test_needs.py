@@ -121,3 +121,15 @@ def test_halves_run_side_by_side_and_what_is_timed_runs_alone() -> None:
     assert side_by_side_s([planned(8, 100), planned(4, 100)], slots=8, workers=2) == 200
     assert side_by_side_s([planned(4, 100, alone=True), planned(4, 100)], slots=8, workers=2) == 200
     assert side_by_side_s([planned(2, 100)] * 4, slots=8, workers=2) == 200
+
+
+def test_one_plain_server_answers_for_all_settings_of_speculation_that_ask_the_same() -> None:
+    expect = {"eagle3": {}}
+    one, two = (
+        candidate("one", SPEC, expect=expect),
+        candidate("two", SPEC | {"speculative-num-steps": 5}, expect=expect),
+    )
+    assert launches(one, two) == 3
+    other = candidate("other", SPEC | {"speculative-num-steps": 2}, expect={"eagle3": {"answers": {"tokens": 96}}})
+
+    assert launches(one, two, other) == 5

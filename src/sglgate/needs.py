@@ -60,8 +60,9 @@ def needs_of(candidate: Candidate) -> list[Need]:
     if judged_by("eagle3") and expect.eagle3 is not None:
         plain = plain_of(candidate).configuration
         needs.append(need("same_answers", own, shared=True))
-        # Asked the ends that this candidate's own answers give: no other's plain answers will do.
-        needs.append(need("same_answers", plain, fresh=1))
+        # Once for all who ask it the same, as long as its greedy answers are theirs.
+        asked = f"{expect.eagle3.template!r} {expect.eagle3.answers!r}"
+        needs.append(need(f"same_answers {asked}", plain, fresh=1, once=True))
         if expect.eagle3.answers.sampled:
             needs += [need("sampled_distribution", plain, shared=True), need("sampled_distribution", own, shared=True)]
         if expect.eagle3.speed is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from junitparser import JUnitXml
 
+from sglgate.cli import main
 from sglgate.evidence import Verdict
 from sglgate.launch.node_lock import NodeLock, default_lock_file
 from sglgate.run import read_evidence, read_run
@@ -218,3 +220,22 @@ def test_an_interrupted_run_leaves_no_server_and_keeps_its_evidence(lane: Lane, 
         assert run.exit_code == 2
         assert "Traceback" not in output
         assert "not all was judged" in (lane.newest() / "index.html").read_text()
+
+
+def test_a_run_launches_what_the_plan_says(lane: Lane, capsys: pytest.CaptureFixture[str]) -> None:
+    lane.candidate(name="a", text="[expect.kv]\nrelaunch = true\n")
+    lane.candidate(name="b", tp=2)
+    lane.candidate(name="c")  # the server of a, under another name
+    lane.candidate(name="old", top='sglang = "<0.5.14"')
+    plan = ["plan", "--profile", "cpu", "--root", str(ROOT), "--candidates", str(lane.folder), "--stack"]
+
+    outcome = lane.run()
+
+    assert outcome.code == 0, outcome.output
+    assert main([*plan, str(FAKE_STACK), "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    launched = read_run(outcome.folder).launches
+    assert len(launched) == sum(item["launches"] for item in planned["candidates"]) == planned["fewest"] == 3
+    assert {e.candidate for e in outcome.evidence} == {"a", "b", "c"}
+    assert "left out: old, for SGLang <0.5.14, this stack has 0.5.23" in outcome.output
+    assert set(planned["left_out"]) == {"old"}
