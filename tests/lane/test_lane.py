@@ -16,7 +16,7 @@ from sglgate.cli import main
 from sglgate.evidence import Verdict
 from sglgate.launch.node_lock import NodeLock, default_lock_file
 from sglgate.run import read_evidence, read_run
-from tests.lane.lanes import Lane, marked
+from tests.lane.lanes import FAKE_STACK, ROOT, Lane, marked
 
 
 def test_a_sound_server_is_green_with_evidence_junit_page_and_log(lane: Lane) -> None:
