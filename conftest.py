@@ -18,6 +18,7 @@ pytest_plugins = [
     "fixtures.gate",
     "fixtures.server",
     "fixtures.worlds",
+    "fixtures.resume",
     "fixtures.side_by_side",
     "fixtures.pace",
 ]
@@ -51,7 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the profiles as markers; load the candidates of the lane that ``-m`` names, if it names one."""
     # Not at the top: pytest rewrites a plugin's asserts only if it is the first to import it.
     from fixtures.lane import LANE, Lane
-    from fixtures.session import prepare, resume_selection
+    from fixtures.resume import resume_selection
+    from fixtures.session import prepare
     from sglgate.errors import UnfitError
 
     try:

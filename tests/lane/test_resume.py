@@ -97,6 +97,19 @@ def test_a_run_with_nothing_left_keeps_its_verdict(lane: Lane) -> None:
     assert outcome.code == 1, outcome.output
 
 
+def test_a_run_of_which_only_the_end_is_missing_gets_its_end(lane: Lane) -> None:
+    lane.candidate()
+    folder = lane.run().folder
+    assert folder is not None
+    description = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(description | {"finished": None, "exit_code": None}))
+
+    outcome = lane.run("--resume", str(folder))
+
+    assert outcome.code == 0, outcome.output
+    assert read_run(folder).exit_code == 0
+
+
 def test_another_candidate_is_another_run(lane: Lane) -> None:
     lane.candidate()
     folder = lane.run().folder
