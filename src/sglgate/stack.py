@@ -157,7 +157,7 @@ def read_stack(python: Path | Container) -> Stack:
     Raises:
         MisuseError: it does not run, or has no sglang.
     """
-    data = json.loads(_run(python, "fingerprint.py", "", {}))
+    data = json.loads(run_in_stack(python, "fingerprint.py", "", {}))
     if "sglang" not in data["packages"]:
         raise MisuseError("has no sglang", key="--stack", value=str(python), expected="an environment with sglang")
     return make_stack(python, data)
@@ -191,7 +191,9 @@ def check_arguments(stack: Stack, candidates: Iterable[Candidate], environment: 
 
     unanswered = {json.dumps(argv): argv for c in candidates if json.dumps(argv := _argv(c)) not in errors}
     if unanswered or not flags:
-        answer = json.loads(_run(stack.python, "check_arguments.py", json.dumps([*unanswered.values()]), environment))
+        answer = json.loads(
+            run_in_stack(stack.python, "check_arguments.py", json.dumps([*unanswered.values()]), environment)
+        )
         flags = set(answer["flags"])
         errors |= dict(zip(unanswered, answer["errors"], strict=True))
         write_atomically(cache_file, json.dumps({"flags": sorted(flags), "errors": errors}))
@@ -220,7 +222,12 @@ def _check_one(candidate: Candidate, flags: set[str], error: str | None, stack: 
         raise MisuseError(f"SGLang {stack.sglang} refuses: {error}", file=candidate.file, key="arguments")
 
 
-def _run(python: Path | Container | None, script: str, stdin: str, environment: Mapping[str, str]) -> str:
+def run_in_stack(python: Path | Container | None, script: str, stdin: str, environment: Mapping[str, str]) -> str:
+    """What a script of ``stack_side`` prints when the stack's interpreter runs it.
+
+    Raises:
+        MisuseError: it does not run, or fails.
+    """
     assert python is not None
     command = python_command(python, [str(_STACK_SIDE / script)], environment, {_STACK_SIDE: False})
     try:

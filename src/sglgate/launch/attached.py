@@ -104,7 +104,7 @@ class AttachedServer(Server):
         port: int,
         its_log: Path | None,
     ) -> None:
-        super().__init__(candidate, profile, stack, model, log, port)
+        super().__init__(candidate, profile, stack, model, log, port=port)
         self.phase_s = _NeverLaunched()
         self._its_log = its_log
 
@@ -157,11 +157,11 @@ class AttachedPool(ServerPool):
     def get(self, candidate: Candidate) -> Server:
         """The server."""
         if self._running is None:
-            server = self._make(candidate, self._logs / f"{file_name(candidate.name)}.attached.log")
+            server = self._make(candidate, self._logs / f"{file_name(candidate.name)}.attached.log", ())
             server.start()
             self._running = server
             self._note(server, None)
-        if self._running.candidate.name != candidate.name:
+        if self._running.candidate.configuration != candidate.configuration:
             raise NotExercisedError(_NO_LAUNCH)
         return self._running
 

@@ -97,7 +97,8 @@ def _gates(old: Side, new: Side) -> list[Item]:
         kind = _kind(before.verdict if before else None, after.verdict if after else None)
         if kind is None:
             continue
-        text = _said((after or before).telling) if after or before else ""
+        shown_cell = after or before
+        text = _said(shown_cell.telling) if shown_cell else ""
         if before is not None and kind in (Kind.GAIN, Kind.PATH_GAINED):
             text = f"before: {_said(before.telling)}"
             if kind is Kind.GAIN and before.telling.value is None:
