@@ -236,6 +236,7 @@ def test_a_run_launches_what_the_plan_says(lane: Lane, capsys: pytest.CaptureFix
     planned = json.loads(capsys.readouterr().out)
     launched = read_run(outcome.folder).launches
     assert len(launched) == sum(item["launches"] for item in planned["candidates"]) == planned["fewest"] == 3
+    assert launched[0]["also"] == ["c"]
     assert {e.candidate for e in outcome.evidence} == {"a", "b", "c"}
     assert "left out: old, for SGLang <0.5.14, this stack has 0.5.23" in outcome.output
     assert set(planned["left_out"]) == {"old"}
