@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import pytest
+
 from fixtures.gate import Gate
 from fixtures.worlds import Worlds
 from sglgate.allreduce import speed
@@ -12,6 +14,7 @@ from sglgate.config import Candidate
 from sglgate.evidence import Verdict
 
 
+@pytest.mark.usefixtures("whole_machine")
 def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
     """The upper bound of the time ratio in each size bucket; A/A first, correct before and after."""
     for ranks in worlds.sizes(candidate):

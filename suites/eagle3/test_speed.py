@@ -18,7 +18,7 @@ from sglgate.eagle3.why import explain_cell
 from sglgate.evidence import Verdict
 from sglgate.launch.pool import ServerPool
 
-pytestmark = pytest.mark.relaunches
+pytestmark = [pytest.mark.relaunches, pytest.mark.usefixtures("whole_machine")]
 
 
 def test_speed_against_baseline(
