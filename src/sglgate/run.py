@@ -34,6 +34,8 @@ class RunInfo(BaseModel):
     finished: str | None = None
     exit_code: int | None = None
     selection: str = ""
+    #: Of a replay, what the recording says of itself: nothing in such a run was measured when it ran.
+    replay: str = ""
     candidates: dict[str, dict[str, Any]] = {}
     stack: dict[str, Any] = {}
     node: dict[str, Any] = {}

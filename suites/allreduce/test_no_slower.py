@@ -10,9 +10,10 @@ from sglgate.allreduce import plot, speed
 from sglgate.allreduce.paths import Claim
 from sglgate.config import Candidate
 from sglgate.evidence import Verdict
+from sglgate.telemetry import Telemetry
 
 
-def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
+def test_no_slower(candidate: Candidate, worlds: Worlds, telemetry: Telemetry, gate: Gate) -> None:
     """The upper bound of the time ratio in each size bucket; A/A first, correct before and after."""
     for ranks in worlds.sizes(candidate):
         question, world = worlds.question(candidate, ranks), worlds.get(candidate, ranks)
@@ -38,6 +39,7 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
             margin=candidate.expect.allreduce.margin,
             effort=speed.Effort(mode="eager" if question.device == "cpu" else "graph"),
             baseline_world=worlds.baseline(candidate, ranks),
+            telemetry=telemetry,
         )
         if found.rows:
             drawing = plot.time_against_size(

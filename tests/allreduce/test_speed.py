@@ -60,11 +60,11 @@ def test_two_worlds_are_asked_in_turn_and_one_world_at_once() -> None:
     fast, slow = FakeWorld(1.0, asked), FakeWorld(2.0, asked)
     bucket = speed.Bucket((1, 8), "bf16", "cached")
     effort = speed.Effort(quads=1)
-    apart = speed._Measurement(fast, slow, effort, None)  # type: ignore[arg-type]
-    block = apart.block(bucket)
+    apart = speed._Measurement(fast, slow, effort, None, None)  # type: ignore[arg-type]
+    block = apart.blocks({"one": bucket})["one"]
     assert asked == [(2.0, ("baseline",)), (1.0, ("candidate", "candidate")), (2.0, ("baseline",))]
     assert block.candidate / block.baseline == pytest.approx(0.5)
     assert apart.clocks == (2400, 2500)
     asked.clear()
-    speed._Measurement(fast, fast, effort, None).block(bucket)  # type: ignore[arg-type]
+    speed._Measurement(fast, fast, effort, None, None).blocks({"one": bucket})  # type: ignore[arg-type]
     assert asked == [(1.0, ("baseline", "candidate", "candidate", "baseline"))]

@@ -26,7 +26,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Print the plan; 0, or 2 where a candidate cannot be launched as it is written."""
     from sglgate.config import load_candidates, load_profiles
-    from sglgate.config.candidate import select
+    from sglgate.config.candidate import fitting, select
     from sglgate.errors import ExitCode, MisuseError, nearest
     from sglgate.plan import plan_launches
     from sglgate.stack import check_arguments, find_stack, read_stack
@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
         hint = f"did you mean {near!r}?" if near else f"known: {', '.join(profiles)}"
         raise MisuseError("no such profile", key="--profile", value=args.profile, expected=hint)
     profile = profiles[args.profile]
-    folder = args.candidates or args.root / "fixtures" / "candidates" / profile.name
-    candidates = select(load_candidates(folder, profile), args.candidate)
+    folder = args.candidates or args.root / "fixtures" / "candidates" / profile.candidates_folder
+    candidates = select(fitting(load_candidates(folder, profile), profile), args.candidate)
     stack = None
     if not args.no_stack:
         stack = read_stack(find_stack(args.stack, args.root))

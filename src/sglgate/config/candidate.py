@@ -103,8 +103,18 @@ class Candidate(_Strict):
     @property
     def tensor_parallel(self) -> int:
         """World size of the tensor-parallel group."""
-        size = self.arguments.get("tp", self.arguments.get("tp-size", self.arguments.get("tensor-parallel-size", 1)))
-        return int(size) if isinstance(size, int) else 1
+        return self._width("tp", "tp-size", "tensor-parallel-size")
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs its server occupies: tensor times pipeline width, times copies by plain data parallelism."""
+        size = self.tensor_parallel * self._width("pp", "pp-size", "pipeline-parallel-size")
+        copies = 1 if self.arguments.get("enable-dp-attention") else self._width("dp", "dp-size", "data-parallel-size")
+        return size * copies
+
+    def _width(self, *names: str) -> int:
+        found = next((self.arguments[name] for name in names if name in self.arguments), 1)
+        return int(found) if isinstance(found, int) else 1
 
     def command_line(self) -> list[str]:
         """The server arguments as argv; ``true`` is a bare flag, ``false`` leaves the flag out."""
@@ -177,6 +187,24 @@ def select(candidates: Iterable[Candidate], names: Iterable[str]) -> list[Candid
             hint = f"did you mean {near!r}?" if near else f"known: {', '.join(sorted(known))}"
             raise MisuseError("no such candidate", key="--candidate", value=name, expected=hint)
     return [c for c in candidates if not wanted or c.name in wanted]
+
+
+def fitting(candidates: Iterable[Candidate], profile: Profile) -> list[Candidate]:
+    """Those that the profile has GPUs enough for; all of them on a lane without GPUs.
+
+    Raises:
+        MisuseError: none is left.
+    """
+    candidates = list(candidates)
+    fit = [c for c in candidates if not profile.needs_gpu or c.gpus <= profile.machine.gpus]
+    if not fit:
+        least = min(candidate.gpus for candidate in candidates)
+        raise MisuseError(
+            f"none of its {len(candidates)} candidates runs on {profile.machine.gpus} GPUs",
+            key=f"profile {profile.name}",
+            expected=f"a candidate of {profile.candidates_folder!r} that needs less than {least}",
+        )
+    return fit
 
 
 def _inherit(name: str, raw: Mapping[str, tuple[Path, dict[str, Any]]]) -> dict[str, Any]:

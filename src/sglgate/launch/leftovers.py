@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from sglgate.config import Profile
-from sglgate.gpus import read_gpus
 from sglgate.launch.errors import LeftoverError
 from sglgate.launch.node_lock import default_lock_file
+from sglgate.node.nvml import read_samples
 
 #: Stands in the environment of every process of a launch, whatever its session and parent.
 TAG: Final = "SGLGATE_LAUNCH"
@@ -77,7 +77,7 @@ class MemoryLedger:
         self._segments = self._own_segments()
 
     def _used_mib(self) -> dict[int, int]:
-        return {gpu.index: gpu.used_mib for gpu in read_gpus()} if self._profile.needs_gpu else {}
+        return {gpu.index: gpu.used_mib for gpu in read_samples()} if self._profile.needs_gpu else {}
 
     def _own_segments(self) -> set[str]:
         if not _SHM.is_dir():
