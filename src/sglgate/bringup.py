@@ -67,7 +67,8 @@ def run_step(
 ) -> Outcome:
     """Run one step in a pytest of its own; it prints to ``output``, or where this process does."""
     before = set(reports.glob("*/evidence.jsonl"))
-    argv = [sys.executable, "-m", "pytest", "-q", *step.arguments(profile), "--reports", str(reports), *options]
+    # With "=": an existing folder that stands alone would be taken for tests to run.
+    argv = [sys.executable, "-m", "pytest", "-q", *step.arguments(profile), f"--reports={reports}", *options]
     code = subprocess.run(argv, cwd=root, stdout=output, check=False).returncode
     new = sorted(set(reports.glob("*/evidence.jsonl")) - before)
     if not new:

@@ -60,7 +60,7 @@ class Lane:
 
     folder: Path
 
-    def command(self, *arguments: str, marker: str = "cpu") -> list[str]:
+    def command(self, *arguments: str, marker: str = "cpu and not preflight") -> list[str]:
         paths = [
             "--candidates",
             str(self.folder),
@@ -83,7 +83,7 @@ class Lane:
             f"[environment]\nFAKE = {json.dumps(','.join(faults))}\n{environment}\n{text}\n"
         )
 
-    def run(self, *arguments: str, marker: str = "cpu") -> Outcome:
+    def run(self, *arguments: str, marker: str = "cpu and not preflight") -> Outcome:
         done = subprocess.run(
             self.command(*arguments, marker=marker), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
         )
@@ -109,7 +109,7 @@ def test_a_sound_server_is_green_with_evidence_junit_page_and_log(lane: Lane) ->
     assert outcome.red() == {}
     assert outcome.folder is not None
     names = {p.relative_to(outcome.folder).as_posix() for p in outcome.folder.rglob("*") if p.is_file()}
-    assert names == {"evidence.jsonl", "run.json", "junit.xml", "index.html", "logs/fake.1.log"}
+    assert names == {"evidence.jsonl", "run.json", "junit.xml", "index.html", "telemetry.jsonl", "logs/fake.1.log"}
     suite = next(iter(JUnitXml.fromfile(str(outcome.folder / "junit.xml"))))
     assert suite.tests == len({e.test for e in outcome.evidence}) > 5
     properties = {p.get("name") for p in ElementTree.parse(outcome.folder / "junit.xml").iter("property")}

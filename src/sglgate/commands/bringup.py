@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     steps = steps_of(fitting(load_candidates(folder, profile), profile))
     reports = (args.reports or root / "reports").resolve()
     record = (args.record or reports / f"node-{datetime.now(UTC):%Y%m%d-%H%M%S}").resolve()
-    options = ["--candidates", str(folder.resolve()), "--wait-for-node", str(args.wait_for_node)]
+    options = [f"--candidates={folder.resolve()}", f"--wait-for-node={args.wait_for_node:g}"]
     options += [f"--stack={args.stack}"] if args.stack else []
 
     def say(text: str) -> None:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     outcomes: list[Outcome] = []
     for number, step in enumerate(steps, 1):
         say(f"bringup {number}/{len(steps)}: {step.name}")
-        own = ["--record", str(record)] if step.name == "preflight" else []
+        own = [f"--record={record}"] if step.name == "preflight" else []
         outcomes.append(run_step(step, profile, root, reports, [*options, *own], sys.stderr if args.json else None))
         if outcomes[-1].exit_code != 0:
             break

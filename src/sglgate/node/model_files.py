@@ -42,7 +42,7 @@ def _listed(index: Path, problems: list[str]) -> set[str]:
         return set()
     try:
         return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         problems.append(f"{index.name} cannot be read: {error!r}")
         return set()
 
