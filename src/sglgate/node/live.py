@@ -159,7 +159,8 @@ class Live:
             return ProbeAnswer(error=error, under_load=loaded)
 
     def _await(self, process: subprocess.Popen[bytes], deadline_s: float) -> tuple[list[tuple[GpuSample, ...]], bool]:
-        end, seen = time.monotonic() + deadline_s, []
+        seen: list[tuple[GpuSample, ...]] = []
+        end = time.monotonic() + deadline_s
         while process.poll() is None:
             if time.monotonic() > end:
                 return seen, False

@@ -46,12 +46,12 @@ def settings(cards: Sequence[Card], bounds: Bounds) -> Check:
         if bounds.min_power_limit_w and (card.power_limit_w or 0) < bounds.min_power_limit_w:
             problems.append(f"GPU {card.index}: power limit {card.power_limit_w} W, not {bounds.min_power_limit_w:g}")
     for what, values in {
-        "power limits": {card.power_limit_w for card in cards},
-        "ECC modes": {card.ecc for card in cards},
-        "VBIOS versions": {card.vbios for card in cards},
+        "power limits": {str(card.power_limit_w) for card in cards},
+        "ECC modes": {str(card.ecc) for card in cards},
+        "VBIOS versions": {str(card.vbios) for card in cards},
     }.items():
         if len(values) > 1:
-            problems.append(f"the cards have different {what}: {', '.join(sorted(map(str, values)))}")
+            problems.append(f"the cards have different {what}: {', '.join(sorted(values))}")
     detail = {
         str(card.index): {"ecc": card.ecc, "power_limit_w": card.power_limit_w, "persistence": card.persistence}
         for card in cards
@@ -187,7 +187,8 @@ def kernel_log(log: ToolOutput) -> Check:
         problems = [f"the kernel log cannot be read: {log.error}"]
         remedy = "let this user read it: group systemd-journal, or sysctl kernel.dmesg_restrict=0"
         return count("kernel log", "problems", problems, remedy, n=1)
-    problems, other = [], []
+    problems: list[str] = []
+    other: list[str] = []
     for line in log.output.splitlines():
         if (xid := _XID.search(line)) is not None:
             text = f"Xid {xid['code']} on {xid['pci']}{xid['text'][:120]}"

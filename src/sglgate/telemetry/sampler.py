@@ -22,7 +22,6 @@ from sglgate.telemetry.facts import loaded_mhz, void_facts
 
 TELEMETRY: Final = "telemetry.jsonl"
 INTERVAL_S: Final = 0.5
-_BRIEF: Final = {"exclude_none": True, "exclude_defaults": True, "mode": "json"}
 
 
 class Sampled(Protocol):
@@ -52,7 +51,7 @@ class Telemetry:
         expected_mhz: float | None = None,
     ) -> None:
         self._source, self.gpus, self._path = source, tuple(gpus), file
-        self._pinned_mhz, self._best_mhz = expected_mhz, None
+        self._pinned_mhz, self._best_mhz = expected_mhz, 0.0
         self._windows: list[Window] = []
         self._own: dict[int, bool] = {}
         self._lock = threading.Lock()
@@ -97,7 +96,7 @@ class Telemetry:
             # While the process lives: of one that has ended nobody can tell any more whose it was.
             for pid in {process.pid for gpu in sample.gpus for process in gpu.processes} - set(self._own):
                 self._own[pid] = is_own(pid, os.getpid())
-            self._write(sample.model_dump(**_BRIEF))
+            self._write(sample.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
             for window in self._windows:
                 window.samples.append(sample)
 
@@ -123,7 +122,7 @@ class Telemetry:
             self._windows.remove(window)
         reached = loaded_mhz(window.samples, self.gpus)
         if reached is not None:
-            self._best_mhz = max(reached, self._best_mhz or 0.0)
+            self._best_mhz = max(reached, self._best_mhz)
 
     def _facts(self, window: Window) -> dict[str, Fact]:
         if window.gaps:
