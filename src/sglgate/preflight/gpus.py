@@ -184,9 +184,9 @@ def kernel_log(log: ToolOutput) -> Check:
     """
     remedy = "power-cycle the node; if it comes back, the card, its riser or its power cable is at fault"
     if log.error is not None:
-        problems = [f"the kernel log cannot be read: {log.error}"]
+        unread = f"the kernel log cannot be read: {log.error}"
         remedy = "let this user read it: group systemd-journal, or sysctl kernel.dmesg_restrict=0"
-        return count("kernel log", "problems", problems, remedy, n=1)
+        return count("kernel log", "problems", [unread], remedy, n=1)
     problems: list[str] = []
     other: list[str] = []
     for line in log.output.splitlines():
