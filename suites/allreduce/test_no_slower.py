@@ -31,14 +31,15 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, telemetry: Telemetry, g
             )
             continue
         buckets = speed.buckets(question.claim, ["bf16"], question.timed_bytes, worlds.cache_bytes(question))
+        baseline_world = worlds.baseline(candidate, ranks)
         found = speed.compare(
             world,
             question.path,
             question.claim,
             buckets,
             margin=candidate.expect.allreduce.margin,
-            effort=speed.Effort(mode="eager" if question.device == "cpu" else "graph"),
-            baseline_world=worlds.baseline(candidate, ranks),
+            effort=speed.Effort.of(question.device, two_worlds=baseline_world is not None),
+            baseline_world=baseline_world,
             telemetry=telemetry,
         )
         if found.rows:
