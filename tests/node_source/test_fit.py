@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -36,7 +37,7 @@ PROFILE = Profile.model_validate(
 
 
 def card(index: int, **changes: object) -> Card:
-    return CARD.model_copy(update={"index": index, **changes})
+    return dataclasses.replace(CARD, index=index, **changes)
 
 
 def test_the_right_cards_are_accepted_and_more_of_them_too() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -174,12 +176,12 @@ def test_affinity_that_leaves_out_cores_is_named() -> None:
 
 def facts_now(**changes: object) -> facts.NodeFacts:
     found = facts.facts_of(GOOD, PROFILE, "now", GOOD.nvml(), ask.kernels(GOOD, PROFILE), ask.peers(GOOD, PROFILE))
-    return found.model_copy(update=changes)
+    return replace(found, **changes)
 
 
 def test_facts_survive_their_file_and_hold_on_the_same_node(tmp_path: Path) -> None:
     file = tmp_path / "node.json"
-    file.write_text(facts_now().model_dump_json())
+    file.write_text(json.dumps(asdict(facts_now())))
     bounds = BOUNDS.model_copy(update={"node_facts": str(file)})
 
     pinned = facts.read_node_facts(PROFILE.model_copy(update={"preflight": bounds}))
@@ -195,7 +197,7 @@ def test_facts_survive_their_file_and_hold_on_the_same_node(tmp_path: Path) -> N
     [
         ({"driver": "590.1"}, "driver 590.1, pinned 580.95.05"),
         ({"cards": facts_now().cards[:7]}, "GPU 7 is gone"),
-        ({"cards": (facts_now().cards[0].model_copy(update={"uuid": "GPU-x"}), *facts_now().cards[1:])}, "uuid GPU-x"),
+        ({"cards": (replace(facts_now().cards[0], uuid="GPU-x"), *facts_now().cards[1:])}, "uuid GPU-x"),
         ({"loaded_sm_mhz": 1900.0}, "clock under load 1900"),
         ({"loaded_sm_mhz": None}, "clock under load None"),
         ({"peer_gb_per_s": {}}, "0>1: None GB/s"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sglgate.decision import CPU_VOID_RULES, GPU_VOID_RULES, Block
@@ -73,7 +75,7 @@ def test_a_link_that_sleeps_while_idle_is_no_change() -> None:
 
 def test_a_gpu_that_vanished_from_one_look_voids_everything() -> None:
     samples = window()
-    samples[100] = samples[100].model_copy(update={"gpus": samples[100].gpus[:1]})
+    samples[100] = replace(samples[100], gpus=samples[100].gpus[:1])
 
     assert "throttled_share is unknown" in objections(samples)
 

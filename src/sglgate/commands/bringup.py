@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             nvml = node.nvml() if profile.needs_gpu else None
             peers = ask.peers(node, profile) if profile.machine.gpus > 1 else None
             facts = facts_of(node, profile, now(), nvml, ask.kernels(node, profile), peers)
-            write_atomically(args.facts, facts.model_dump_json(indent=1) + "\n")
+            write_atomically(args.facts, json.dumps(dataclasses.asdict(facts), indent=1) + "\n")
             say(f"bringup: facts of this node in {args.facts}; pin them with preflight.node_facts in the profile")
     last = outcomes[-1]
     if args.json:

@@ -6,15 +6,16 @@ whoever judges must not take it for a good answer.
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict
-
-
-class _Facts(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 
+class _Facts:
+    # Read from JSON by pydantic, which is only asked when there is some: sixteen models would cost every collection.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True)
 class Process(_Facts):
     """A process that holds a GPU. ``used_mib`` is hidden by some drivers."""
 
@@ -23,6 +24,7 @@ class Process(_Facts):
     used_mib: int | None = None
 
 
+@dataclass(frozen=True)
 class GpuSample(_Facts):
     """What moves on a GPU. ``reasons`` is NVML's bit mask of why clocks are held down."""
 
@@ -40,6 +42,7 @@ class GpuSample(_Facts):
     processes: tuple[Process, ...] = ()
 
 
+@dataclass(frozen=True)
 class Remap(_Facts):
     """Rows that the memory has replaced by spare ones; ``pending`` needs a reset, ``failed`` a new card."""
 
@@ -49,6 +52,7 @@ class Remap(_Facts):
     failed: bool
 
 
+@dataclass(frozen=True)
 class Card(_Facts):
     """One GPU: what it is, how it is set, and its state when it was read (``now``)."""
 
@@ -58,6 +62,7 @@ class Card(_Facts):
     bus_id: str
     compute_capability: str
     total_mib: int
+    now: GpuSample
     vbios: str | None = None
     persistence: bool | None = None
     mig: bool | None = None
@@ -70,9 +75,9 @@ class Card(_Facts):
     power_limit_default_w: float | None = None
     slowdown_c: int | None = None
     sm_mhz_max: int | None = None
-    now: GpuSample
 
 
+@dataclass(frozen=True)
 class Nvml(_Facts):
     """All that NVML says. ``cuda`` is the newest CUDA that the driver serves; cards by index, as text."""
 
@@ -86,6 +91,7 @@ class Nvml(_Facts):
         return sorted(self.cards.values(), key=lambda card: card.index)
 
 
+@dataclass(frozen=True)
 class HostSample(_Facts):
     """What moves on the host; seconds are since boot and of all cores together.
 
@@ -102,6 +108,7 @@ class HostSample(_Facts):
     throttled_periods: int = 0
 
 
+@dataclass(frozen=True)
 class Sample(_Facts):
     """One look at everything that moves; ``t_s`` is monotonic, ``at`` UTC for people."""
 
@@ -111,6 +118,7 @@ class Sample(_Facts):
     gpus: tuple[GpuSample, ...] = ()
 
 
+@dataclass(frozen=True)
 class Room(_Facts):
     """Space of the file system that holds a path."""
 
@@ -118,6 +126,7 @@ class Room(_Facts):
     free_gib: float
 
 
+@dataclass(frozen=True)
 class ToolOutput(_Facts):
     """What a command printed, or why it could not be asked."""
 
@@ -125,6 +134,7 @@ class ToolOutput(_Facts):
     error: str | None = None
 
 
+@dataclass(frozen=True)
 class ModelFiles(_Facts):
     """A model on disk: its size, and every way in which its files are not whole."""
 
@@ -133,6 +143,7 @@ class ModelFiles(_Facts):
     problems: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class UnderLoad(_Facts):
     """A GPU while it was busy: extremes over ``samples`` looks, and the median of its clock."""
 
@@ -146,6 +157,7 @@ class UnderLoad(_Facts):
     pcie_replays: int | None = None
 
 
+@dataclass(frozen=True)
 class ProbeAnswer(_Facts):
     """What a script in the stack's interpreter found, and what the GPUs did meanwhile, by index as text.
 
@@ -154,4 +166,4 @@ class ProbeAnswer(_Facts):
 
     result: dict[str, Any] | None = None
     error: str | None = None
-    under_load: dict[str, UnderLoad] = {}
+    under_load: dict[str, UnderLoad] = field(default_factory=dict)

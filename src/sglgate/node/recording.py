@@ -15,11 +15,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from sglgate.errors import MisuseError
 from sglgate.naming import file_name
@@ -30,14 +30,12 @@ from sglgate.redact import redact, redact_data
 from sglgate.stack import write_atomically
 
 ABOUT: Final = "recording.json"
-_SAMPLES = TypeAdapter(list[Sample])
-M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
-class About(BaseModel):
+@dataclass(frozen=True)
+class About:
     """``recording.json``. ``made``: taken from a live node, or written by hand from documented formats."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     about: str
     made: Literal["live", "written"]
@@ -52,18 +50,18 @@ class Recorder:
         self._source, self._folder = source, folder
         if folder.exists() and any(folder.iterdir()):
             raise MisuseError("is not empty", key="--record", value=str(folder), expected="a new folder")
-        self._json(ABOUT, about.model_dump(mode="json", exclude_none=True))
+        self._json(ABOUT, asdict(about))
 
     def nvml(self) -> Nvml:
         """The GPUs."""
         answer = self._source.nvml()
-        self._json("nvml.json", answer.model_dump(mode="json"))
+        self._json("nvml.json", asdict(answer))
         return answer
 
     def watch(self, count: int, interval_s: float) -> list[Sample]:
         """Samples."""
         samples = self._source.watch(count, interval_s)
-        self._json("watch.json", _SAMPLES.dump_python(samples, mode="json"))
+        self._json("watch.json", [asdict(sample) for sample in samples])
         return samples
 
     def text(self, path: str) -> str | None:
@@ -95,7 +93,7 @@ class Recorder:
     def probe(self, name: str, arguments: Sequence[str], deadline_s: float) -> ProbeAnswer:
         """What a probe found."""
         answer = self._source.probe(name, arguments, deadline_s)
-        self._json(f"probes/{_probe_key(name, arguments)}.json", answer.model_dump(mode="json"))
+        self._json(f"probes/{_probe_key(name, arguments)}.json", asdict(answer))
         return answer
 
     def stack(self, fingerprint: Mapping[str, Any]) -> None:
@@ -112,10 +110,10 @@ class Recorder:
         with contextlib.suppress(OSError):
             write_atomically(folder / "config.json", (model / "config.json").read_text(encoding="utf-8"))
 
-    def _add(self, file: str, key: str, value: BaseModel | None) -> None:
+    def _add(self, file: str, key: str, value: Room | ModelFiles | None) -> None:
         path = self._folder / file
         table = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        self._json(file, {**table, key: value.model_dump(mode="json") if value else None})
+        self._json(file, {**table, key: asdict(value) if value else None})
 
     def _json(self, file: str, data: Any) -> None:
         write_atomically(self._folder / file, json.dumps(data, indent=1) + "\n")
@@ -139,7 +137,7 @@ class Replay:
             MisuseError: the folder is no recording.
         """
         try:
-            return About.model_validate_json((self.folder / ABOUT).read_text(encoding="utf-8"))
+            return TypeAdapter(About).validate_json((self.folder / ABOUT).read_text(encoding="utf-8"))
         except OSError as error:
             raise MisuseError(f"not a recording: {error.strerror}", file=self.folder / ABOUT, key="--replay") from None
         except ValidationError as error:
@@ -158,7 +156,7 @@ class Replay:
         data = self._json("watch.json")
         if data is None:
             raise NotRecordedError("the recording has no samples (watch.json)")
-        return _SAMPLES.validate_python(data)
+        return self._as(list[Sample], data)
 
     def text(self, path: str) -> str | None:
         """A file of /proc or /sys."""
@@ -238,9 +236,10 @@ class Replay:
             raise NotRecordedError(f"the recording has no answer for {key!r} ({file})")
         return table[key]
 
-    def _as(self, model: type[M], data: Any) -> M:
+    def _as(self, kind: type[T], data: Any) -> T:
         try:
-            return model.model_validate(data)
+            # Not at the top: to build one costs milliseconds, and only a replay needs it.
+            return TypeAdapter(kind).validate_python(data)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))

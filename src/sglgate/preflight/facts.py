@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from sglgate.config import Profile
 from sglgate.errors import MisuseError
@@ -20,10 +21,9 @@ PEER_SHARE: Final = 0.8
 CLOCK_SHARE: Final = 0.95
 
 
-class PinnedCard(BaseModel):
+@dataclass(frozen=True)
+class PinnedCard:
     """What a card was."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     index: int
     name: str
@@ -34,10 +34,12 @@ class PinnedCard(BaseModel):
     power_limit_w: float | None
 
 
-class NodeFacts(BaseModel):
-    """The file. ``loaded_sm_mhz`` is the slowest GPU's median clock under the load of preflight."""
+_PINNED: Final = tuple(one.name for one in fields(PinnedCard))
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """The file. ``loaded_sm_mhz`` is the slowest GPU's median clock under the load of preflight."""
 
     profile: str
     at: str
@@ -45,7 +47,7 @@ class NodeFacts(BaseModel):
     driver: str | None = None
     cards: tuple[PinnedCard, ...] = ()
     loaded_sm_mhz: float | None = None
-    peer_gb_per_s: dict[str, float] = {}
+    peer_gb_per_s: dict[str, float] = field(default_factory=dict)
 
 
 def read_node_facts(profile: Profile) -> NodeFacts | None:
@@ -58,7 +60,7 @@ def read_node_facts(profile: Profile) -> NodeFacts | None:
         return None
     path = Path(profile.preflight.node_facts).expanduser()
     try:
-        return NodeFacts.model_validate_json(path.read_text(encoding="utf-8"))
+        return TypeAdapter(NodeFacts).validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise MisuseError(f"cannot be read: {error.strerror}", file=path, key="preflight.node_facts") from None
     except ValidationError as error:
@@ -95,7 +97,7 @@ def as_pinned(pinned: NodeFacts, now: NodeFacts) -> Check:
         if other is None:
             problems.append(f"GPU {card.index} is gone")
         elif other != card:
-            differing = [name for name in PinnedCard.model_fields if getattr(other, name) != getattr(card, name)]
+            differing = [name for name in _PINNED if getattr(other, name) != getattr(card, name)]
             texts = [f"{name} {getattr(other, name)}, pinned {getattr(card, name)}" for name in differing]
             problems.append(f"GPU {card.index}: {'; '.join(texts)}")
     if pinned.loaded_sm_mhz and (now.loaded_sm_mhz or 0) < CLOCK_SHARE * pinned.loaded_sm_mhz:
@@ -108,7 +110,7 @@ def as_pinned(pinned: NodeFacts, now: NodeFacts) -> Check:
 
 
 def _pinned(card: Card) -> PinnedCard:
-    return PinnedCard(**{name: getattr(card, name) for name in PinnedCard.model_fields})
+    return PinnedCard(**{name: getattr(card, name) for name in _PINNED})
 
 
 def _slowest_mhz(loaded: ProbeAnswer) -> float | None:

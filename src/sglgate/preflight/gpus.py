@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from sglgate.config import Profile
@@ -135,7 +136,7 @@ def cool(cards: Sequence[Card], probed: ProbeAnswer, bounds: Bounds) -> Check:
         loaded = probed.under_load.get(str(card.index))
         detail[str(card.index)] = {
             "idle_c": card.now.temperature_c,
-            "loaded": loaded.model_dump() if loaded else None,
+            "loaded": asdict(loaded) if loaded else None,
         }
         if card.now.temperature_c is None or card.now.temperature_c > bounds.max_idle_c:
             problems.append(f"GPU {card.index}: {card.now.temperature_c} degrees at rest, not {bounds.max_idle_c}")
@@ -169,7 +170,7 @@ def whole(cards: Sequence[Card]) -> Check:
         str(card.index): {
             "ecc": card.ecc,
             "uncorrected": card.ecc_uncorrected,
-            "remap": card.remap.model_dump() if card.remap else None,
+            "remap": asdict(card.remap) if card.remap else None,
         }
         for card in cards
     }
@@ -210,7 +211,8 @@ def link(cards: Sequence[Card], probed: ProbeAnswer, bounds: Bounds) -> Check:
         if loaded is None:
             problems.append(f"GPU {card.index} was never seen under load")
             continue
-        detail[str(card.index)] = loaded.model_dump(include={"pcie_generation_min", "pcie_width_min", "pcie_replays"})
+        names = ("pcie_generation_min", "pcie_width_min", "pcie_replays")
+        detail[str(card.index)] = {name: getattr(loaded, name) for name in names}
         for what, value, wanted in (
             ("generation", loaded.pcie_generation_min, bounds.pcie_generation),
             ("width", loaded.pcie_width_min, bounds.pcie_width),

@@ -8,9 +8,10 @@ import os
 import threading
 import time
 from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Protocol, Self
+from typing import IO, Any, Final, Protocol, Self
 
 from sglgate.decision.blocks import Fact
 from sglgate.decision.voids import CPU_VOID_RULES, GPU_VOID_RULES, VoidRule
@@ -22,6 +23,10 @@ from sglgate.telemetry.facts import loaded_mhz, void_facts
 
 TELEMETRY: Final = "telemetry.jsonl"
 INTERVAL_S: Final = 0.5
+
+
+def _told(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in pairs if value is not None}
 
 
 class Sampled(Protocol):
@@ -96,7 +101,7 @@ class Telemetry:
             # While the process lives: of one that has ended nobody can tell any more whose it was.
             for pid in {process.pid for gpu in sample.gpus for process in gpu.processes} - set(self._own):
                 self._own[pid] = is_own(pid, os.getpid())
-            self._write(sample.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
+            self._write(asdict(sample, dict_factory=_told))
             for window in self._windows:
                 window.samples.append(sample)
 
