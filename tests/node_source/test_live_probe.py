@@ -52,3 +52,29 @@ def test_one_that_hangs_is_killed_with_its_children_and_what_it_wrote_is_kept(
 def test_without_a_stack_there_is_no_probe() -> None:
     with pytest.raises(UnfitError, match="needs a stack"):
         Live(gpus=False).probe("kernels", [], 1)
+
+
+def test_one_that_dies_half_way_is_told_by_what_it_wrote_and_by_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = node(tmp_path, monkeypatch, f"{WRITES}\nimport os\nos.abort()").probe("it", [], 30)
+
+    assert answer.result == {"argv": []}
+    assert "ended by signal 6" in answer.error
+
+
+@pytest.mark.parametrize(
+    ("commands", "output", "error"),
+    [
+        ([["no-such-command"], ["echo", "a log"]], "a log\n", None),
+        ([["false"], ["echo", "-- No entries --"]], "", "false: no output; echo: -- No entries --"),
+    ],
+)
+def test_a_tool_that_may_not_tell_has_no_output_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, commands: list, output: str, error: str | None
+) -> None:
+    monkeypatch.setattr(live, "TOOLS", {"kernel-log": commands})
+
+    answer = Live(gpus=False).tool("kernel-log")
+
+    assert (answer.output, answer.error) == (output, error)

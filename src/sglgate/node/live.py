@@ -27,7 +27,8 @@ from sglgate.stack import inherited_environment
 
 #: What may be asked, each with the commands that answer it; the first that works is taken.
 TOOLS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
-    "kernel-log": (("dmesg", "--notime"), ("journalctl", "--dmesg", "--boot", "--no-pager", "--output", "cat")),
+    # The journal first: it holds the whole boot, while the kernel's own buffer drops its oldest lines.
+    "kernel-log": (("journalctl", "--dmesg", "--boot", "--no-pager", "--output", "cat"), ("dmesg", "--notime")),
     "lspci": (("lspci", "-D", "-vvv"),),
 }
 _TOOL_DEADLINE_S: Final = 30
@@ -92,10 +93,10 @@ class Live:
             except (OSError, subprocess.TimeoutExpired) as error:
                 problems.append(f"{argv[0]}: {error}")
                 continue
-            # journalctl says "no entries" with code 0 to whoever may not read them.
-            if done.returncode == 0 and done.stdout.strip():
+            # journalctl says "-- No entries --" with code 0 to whoever may not read them.
+            if done.returncode == 0 and done.stdout.strip() and not done.stdout.startswith("-- No entries"):
                 return ToolOutput(output=done.stdout)
-            problems.append(f"{argv[0]}: {(done.stderr.strip() or 'no output').splitlines()[0]}")
+            problems.append(f"{argv[0]}: {(done.stderr.strip() or done.stdout.strip() or 'no output').splitlines()[0]}")
         return ToolOutput(output="", error="; ".join(problems))
 
     def room(self, place: str) -> Room | None:
@@ -149,14 +150,17 @@ class Live:
                 process.wait()
                 if process.stdin is not None:
                     process.stdin.close()
-            loaded = under_load(seen)
-            # What a probe wrote before it hung says how far it came.
+            result, error = None, None
+            # What a probe wrote before it hung or died says how far it came.
             with contextlib.suppress(OSError, ValueError):
                 result = json.loads(out.read_text(encoding="utf-8"))
-                return ProbeAnswer(result=result, error=None if in_time else _late(deadline_s), under_load=loaded)
-            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            error = (lines[-1][:300] if lines else "it printed nothing") if in_time else _late(deadline_s)
-            return ProbeAnswer(error=error, under_load=loaded)
+            if not in_time:
+                error = f"no end within {deadline_s:g} s: killed"
+            elif process.returncode != 0 or result is None:
+                lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                last = lines[-1][:300] if lines else "it printed nothing"
+                error = f"ended by signal {-process.returncode}: {last}" if process.returncode < 0 else last
+            return ProbeAnswer(result=result, error=error, under_load=under_load(seen))
 
     def _await(self, process: subprocess.Popen[bytes], deadline_s: float) -> tuple[list[tuple[GpuSample, ...]], bool]:
         seen: list[tuple[GpuSample, ...]] = []
@@ -169,7 +173,3 @@ class Live:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=_SAMPLE_S)
         return seen, True
-
-
-def _late(deadline_s: float) -> str:
-    return f"no end within {deadline_s:g} s: killed"

@@ -24,7 +24,7 @@ _SPEED_REPEATS = 8
 _SMALL_REPEATS = 200
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _copy_kernel(source, target, count, block: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     offsets = tl.program_id(0) * block + tl.arange(0, block)
     mask = offsets < count
