@@ -67,6 +67,5 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, telemetry: Telemetry, g
                 **found.finding.detail,
                 "rows": [asdict(row) for row in found.rows],
                 "aa": {name: fit.reason for name, fit in (found.fitness or {}).items()},
-                "clock_mhz": found.clock_mhz,
             },
         )

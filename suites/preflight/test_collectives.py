@@ -10,6 +10,7 @@ from sglgate.node.facts import ProbeAnswer
 from sglgate.preflight import ask, fabric
 
 
+@pytest.mark.gpus(2, or_cpu=True)
 def test_two_ranks(node: NodeSource, lane: Lane, loaded: ProbeAnswer, judge) -> None:
     """NCCL, or gloo on the CPU: 8 bytes to 64 MiB."""
     _sweep(node, lane, judge, 2)

@@ -87,13 +87,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole answer: the finding, the table, the A/A fitness by bucket, the clocks seen."""
+    """The whole answer: the finding, the table, the A/A fitness by bucket."""
 
     finding: Finding
     rows: tuple[Row, ...] = ()
     fitness: Mapping[str, Fitness] | None = None
     decision: FamilyDecision | None = None
-    clock_mhz: tuple[int, int] | None = None
 
     @property
     def blocks(self) -> int:
@@ -185,7 +184,7 @@ def compare(
     finding = Finding(decision.verdict or Verdict.INCONCLUSIVE, decision.reason)
     if after.verdict is not Verdict.PASS:
         finding = Finding(after.verdict, f"wrong after timing: {after.reason}", after.detail)
-    return Comparison(finding, rows, fitness, decision, measurement.clocks)
+    return Comparison(finding, rows, fitness, decision)
 
 
 class _Measurement:
@@ -202,12 +201,6 @@ class _Measurement:
         self._worlds: Mapping[Who, World] = {"candidate": world, "baseline": baseline_world}
         self._effort, self._fault, self._telemetry = effort, fault, telemetry
         self.seconds: dict[tuple[str, Who], list[float]] = {}
-        self._clocks: list[int] = []
-
-    @property
-    def clocks(self) -> tuple[int, int] | None:
-        """Lowest and highest clock seen, or None where nothing tells it."""
-        return (min(self._clocks), max(self._clocks)) if self._clocks else None
 
     def blocks(self, buckets: Mapping[str, Bucket]) -> dict[str, Block]:
         """One block of baseline and candidate in every bucket; they share one window of telemetry."""
@@ -238,9 +231,6 @@ class _Measurement:
         for part in _runs_of_one_world(order, self._worlds):
             asked = self._ask(self._worlds[part[0]], bucket, part)
             answers = [_joined(*pair) for pair in zip(answers, asked, strict=True)] if answers else asked
-        for answer in answers:
-            for block in answer.blocks:
-                self._clocks += [clock for clock in block.clock_mhz if clock is not None]
         return answers
 
     def _ask(self, world: World, bucket: Bucket, order: Sequence[Who]) -> list[TimedAnswer]:
