@@ -32,7 +32,7 @@ def test_a_value_that_is_unknown_or_beyond_the_bound_does_not_hold(value: object
 
 
 def test_nothing_to_look_at_is_red() -> None:
-    assert not count("m", "x", [], "r", n=0).holds
+    assert not count("m", [], "r", n=0).holds
 
 
 @pytest.mark.parametrize(
@@ -228,3 +228,11 @@ def test_the_picture_strikes_a_broken_pair_out_and_escapes_its_title() -> None:
     assert drawing.count("stroke-width") == 1
     assert drawing.count(">?<") == 4, "pairs that were not tried"
     assert "<x>" not in drawing
+
+
+def test_a_card_that_sys_does_not_show_is_not_taken_for_one_without_an_iommu() -> None:
+    class Blind(Replay):
+        def text(self, path: str) -> str | None:
+            return None
+
+    assert "unknown" in fabric.iommu(GOOD.nvml().gpus, Blind(GOOD.folder), BOUNDS)[0].reason

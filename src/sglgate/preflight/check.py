@@ -45,9 +45,7 @@ class Check:
         return "; ".join([*self.problems, f"remedy: {self.remedy}"])
 
 
-def count(
-    metric: str, unit: str, problems: Sequence[str], remedy: str, *, n: int, detail: dict[str, Any] | None = None
-) -> Check:
+def count(metric: str, problems: Sequence[str], remedy: str, *, n: int, detail: dict[str, Any] | None = None) -> Check:
     """A check of ``n`` things of which none may have a problem; where there is nothing to look at, it is red."""
     found = list(problems) or ([] if n else ["there was nothing to look at"])
-    return Check(metric, len(found), 0, "equal", unit, remedy, tuple(found), n, detail or {})
+    return Check(metric, len(found), 0, "equal", "problems", remedy, tuple(found), n, detail or {})

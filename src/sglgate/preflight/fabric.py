@@ -61,7 +61,6 @@ def iommu(cards: Sequence[Card], source: NodeSource, bounds: Bounds) -> list[Che
     checks = [
         count(
             "GPUs behind a translating IOMMU",
-            "GPUs",
             [] if bounds.translating_iommu else problems,
             "iommu=pt on the kernel's command line, or the IOMMU off in the BIOS, unless virtual machines need it",
             n=len(cards),
@@ -74,15 +73,15 @@ def iommu(cards: Sequence[Card], source: NodeSource, bounds: Bounds) -> list[Che
             "ACS off in the BIOS, pci=noacs where the kernel knows it, or setpci -s BDF ECAP_ACS+6.w=0000 after "
             "each boot"
         )
-        checks.append(
-            count("bridges that redirect peer traffic", "bridges", redirecting, remedy, n=len(acs) or len(cards))
-        )
+        checks.append(count("bridges that redirect peer traffic", redirecting, remedy, n=len(acs) or len(cards)))
     return checks
 
 
 def _iommu_kind(card: Card, source: NodeSource) -> str:
-    """``identity``, ``DMA``, ``DMA-FQ``; ``none`` without an IOMMU."""
-    return (source.text(f"/sys/bus/pci/devices/{card.bus_id}/iommu_group/type") or "none").strip()
+    """``identity``, ``DMA``, ``DMA-FQ``; ``none`` without an IOMMU; ``unknown`` where /sys does not show the card."""
+    folder = f"/sys/bus/pci/devices/{card.bus_id}"
+    absent = "unknown" if source.text(f"{folder}/numa_node") is None else "none"
+    return (source.text(f"{folder}/iommu_group/type") or absent).strip()
 
 
 def _translates(kind: str) -> bool:
@@ -124,11 +123,11 @@ def peers(probed: ProbeAnswer, gpus: int, bounds: Bounds) -> list[Check]:
         "a path through the CPU or another socket is slower by nature: compare with the topology, then the link check"
     )
     checks = [
-        count("pairs over which data does not arrive", "pairs", problems, broken, n=len(wanted)),
-        count("pairs below the least bandwidth", "pairs", slow, narrow, n=len(wanted), detail={"pairs": pairs}),
+        count("pairs over which data does not arrive", problems, broken, n=len(wanted)),
+        count("pairs below the least bandwidth", slow, narrow, n=len(wanted), detail={"pairs": pairs}),
     ]
     if bounds.max_peer_copy_us is not None:
-        checks.append(count("pairs whose small copies are late", "pairs", late, narrow, n=len(wanted)))
+        checks.append(count("pairs whose small copies are late", late, narrow, n=len(wanted)))
     return checks
 
 
@@ -165,9 +164,7 @@ def collectives(probed: ProbeAnswer, ranks: int, without_p2p: ProbeAnswer | None
     )
     detail = {key: result.get(key) for key in ("backend", "version", "sizes")}
     tried = len(result.get("sizes", {}))
-    return count(
-        f"sizes that {ranks} ranks summed wrong, or not in time", "problems", problems, remedy, n=tried, detail=detail
-    )
+    return count(f"sizes that {ranks} ranks summed wrong, or not in time", problems, remedy, n=tried, detail=detail)
 
 
 def collective_problems(probed: ProbeAnswer) -> list[str]:
@@ -203,4 +200,4 @@ def kernels(probed: ProbeAnswer, devices: Sequence[str]) -> Check:
         '"no kernel image" means that this torch was not built for this GPU: take a build whose architectures name it '
         "(sm_120 for compute capability 12.0, CUDA 12.8 or newer); wrong results are a card to return"
     )
-    return count("devices on which no kernel ran right", "devices", problems, remedy, n=len(devices), detail=detail)
+    return count("devices on which no kernel ran right", problems, remedy, n=len(devices), detail=detail)

@@ -106,7 +106,7 @@ def as_pinned(pinned: NodeFacts, now: NodeFacts) -> Check:
         if now.peer_gb_per_s.get(name, 0.0) < PEER_SHARE * speed:
             problems.append(f"{name}: {now.peer_gb_per_s.get(name)} GB/s, pinned {speed}")
     remedy = "find out what was changed; if it is meant, `sglgate bringup` writes new facts and baselines start anew"
-    return count("facts that no longer hold", "facts", problems, remedy, n=max(1, len(pinned.cards)))
+    return count("facts that no longer hold", problems, remedy, n=max(1, len(pinned.cards)))
 
 
 def _pinned(card: Card) -> PinnedCard:

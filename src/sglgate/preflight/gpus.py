@@ -25,7 +25,6 @@ def right_gpus(nvml: Nvml, profile: Profile) -> Check:
     """Kind, number and memory."""
     return count(
         "GPUs that are not what the profile needs",
-        "problems",
         what_is_missing(profile.machine, nvml.gpus),
         "a card that is absent has fallen off the bus (see the kernel log; power-cycle the node); MIG must be off "
         "(nvidia-smi -mig 0); on a smaller host take the profile of its size",
@@ -58,7 +57,7 @@ def settings(cards: Sequence[Card], bounds: Bounds) -> Check:
         for card in cards
     }
     remedy = "nvidia-smi -pm 1; nvidia-smi -pl WATTS for all cards alike; nvidia-smi -e 0|1 and a reset for ECC"
-    return count("GPUs set otherwise than they must be", "problems", problems, remedy, n=len(cards), detail=detail)
+    return count("GPUs set otherwise than they must be", problems, remedy, n=len(cards), detail=detail)
 
 
 def driver(nvml: Nvml, bounds: Bounds, torch_cuda: str | None) -> Check:
@@ -76,7 +75,7 @@ def driver(nvml: Nvml, bounds: Bounds, torch_cuda: str | None) -> Check:
         problems.append(f"torch was built for CUDA {torch_cuda}, driver {nvml.driver} serves up to {nvml.cuda}")
     detail = {"driver": nvml.driver, "driver_cuda": nvml.cuda, "torch_cuda": torch_cuda}
     remedy = "install a driver of the range that the profile names, or a stack built for the driver's CUDA"
-    return count("driver and CUDA that do not fit", "problems", problems, remedy, n=1, detail=detail)
+    return count("driver and CUDA that do not fit", problems, remedy, n=1, detail=detail)
 
 
 def idle(samples: Sequence[Sample], bounds: Bounds, gpus: int) -> list[Check]:
@@ -90,7 +89,7 @@ def idle(samples: Sequence[Sample], bounds: Bounds, gpus: int) -> list[Check]:
             "collective: reset the card (nvidia-smi --gpu-reset -i N) or the node"
         )
         found = [problem for problem in problems if problem is not None]
-        checks.append(count("GPUs that are not idle", "GPUs", found, remedy, n=len(looks)))
+        checks.append(count("GPUs that are not idle", found, remedy, n=len(looks)))
     share = foreign_cpu_share(samples)
     checks.append(
         Check(
@@ -151,7 +150,7 @@ def cool(cards: Sequence[Card], probed: ProbeAnswer, bounds: Bounds) -> Check:
         if held:
             problems.append(f"GPU {card.index}: {', '.join(held)}")
     remedy = "look at fans, airflow and inlet temperature (thermal), at power supplies and their cables (power brake)"
-    return count("GPUs that are hot or held back", "problems", problems, remedy, n=len(cards), detail=detail)
+    return count("GPUs that are hot or held back", problems, remedy, n=len(cards), detail=detail)
 
 
 def whole(cards: Sequence[Card]) -> Check:
@@ -175,7 +174,7 @@ def whole(cards: Sequence[Card]) -> Check:
         for card in cards
     }
     remedy = "reset the card (nvidia-smi --gpu-reset -i N) for a pending remap; a failed remap is a card to return"
-    return count("GPUs with memory errors", "problems", problems, remedy, n=len(cards), detail=detail)
+    return count("GPUs with memory errors", problems, remedy, n=len(cards), detail=detail)
 
 
 def kernel_log(log: ToolOutput) -> Check:
@@ -187,7 +186,7 @@ def kernel_log(log: ToolOutput) -> Check:
     if log.error is not None:
         unread = f"the kernel log cannot be read: {log.error}"
         remedy = "let this user read it: group systemd-journal, or sysctl kernel.dmesg_restrict=0"
-        return count("kernel log", "problems", [unread], remedy, n=1)
+        return count("kernel log", [unread], remedy, n=1)
     problems: list[str] = []
     other: list[str] = []
     for line in log.output.splitlines():
@@ -198,9 +197,7 @@ def kernel_log(log: ToolOutput) -> Check:
             problems.append(line.strip()[:160])
     detail = {"application_errors": other[-20:]}
     lines = len(log.output.splitlines())
-    return count(
-        "hardware errors in the kernel log", "errors", list(dict.fromkeys(problems)), remedy, n=lines, detail=detail
-    )
+    return count("hardware errors in the kernel log", list(dict.fromkeys(problems)), remedy, n=lines, detail=detail)
 
 
 def link(cards: Sequence[Card], probed: ProbeAnswer, bounds: Bounds) -> Check:
@@ -222,7 +219,7 @@ def link(cards: Sequence[Card], probed: ProbeAnswer, bounds: Bounds) -> Check:
         if loaded.pcie_replays:
             problems.append(f"GPU {card.index}: {loaded.pcie_replays} PCIe replays within the probe")
     remedy = "reseat the card and its riser; check the slot's lanes and generation in the BIOS; look for AER errors"
-    return count("PCIe links below par", "problems", problems, remedy, n=len(cards), detail=detail)
+    return count("PCIe links below par", problems, remedy, n=len(cards), detail=detail)
 
 
 def _on(value: bool | None) -> str:

@@ -97,7 +97,7 @@ def models_whole(models: Mapping[str, ModelFiles | str]) -> Check:
         detail[name] = {"size_gib": files.size_gib, "files": files.files}
         problems += [f"{name}: {problem}" for problem in files.problems]
     remedy = "download the files that are named again; a recipe's model is made by ci/quickstart"
-    return count("model files that are not whole", "problems", problems, remedy, n=len(models), detail=detail)
+    return count("model files that are not whole", problems, remedy, n=len(models), detail=detail)
 
 
 def numa(cards: Sequence[Card], source: NodeSource, bounds: Bounds) -> Check:
@@ -128,7 +128,7 @@ def numa(cards: Sequence[Card], source: NodeSource, bounds: Bounds) -> Check:
             )
     remedy = "NPS and SNC settings in the BIOS; start without taskset or a cpuset that leaves out a node"
     detail = {"gpus_of_node": nodes}
-    return count("NUMA nodes that are not as declared", "problems", problems, remedy, n=len(cards), detail=detail)
+    return count("NUMA nodes that are not as declared", problems, remedy, n=len(cards), detail=detail)
 
 
 def _cpu_list(text: str) -> set[int]:
