@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from fixtures.gate import Gate
 from fixtures.worlds import Worlds
-from sglgate.allreduce import plot, speed
+from sglgate.allreduce import speed
 from sglgate.allreduce.paths import Claim
 from sglgate.config import Candidate
 from sglgate.evidence import Verdict
@@ -42,15 +42,6 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, telemetry: Telemetry, g
             baseline_world=baseline_world,
             telemetry=telemetry,
         )
-        if found.rows:
-            drawing = plot.time_against_size(
-                plot.series_of(found.rows, question.path.name, f"{world.ready[0].backend} baseline"),
-                {"limit": question.claim.max_bytes} if question.claim.max_bytes else {},
-                f"All-reduce, {ranks} ranks",
-            )
-            file = world.spec.log_dir / "time.svg"
-            file.write_text(drawing, encoding="utf-8")
-            gate.show_log(file)
         ratios = [row for row in found.rows if row.ratio is not None]
         worst = max(ratios, key=lambda row: row.ratio, default=None)
         gate.judge(
@@ -65,6 +56,10 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, telemetry: Telemetry, g
             interval=worst.interval if worst else None,
             detail={
                 **found.finding.detail,
+                "path": question.path.name,
+                "baseline": world.ready[0].backend,
+                "ranks": ranks,
+                "limit_bytes": question.claim.max_bytes,
                 "rows": [asdict(row) for row in found.rows],
                 "aa": {name: fit.reason for name, fit in (found.fitness or {}).items()},
             },

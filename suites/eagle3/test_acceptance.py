@@ -19,7 +19,11 @@ def test_draft_is_accepted(accepted: AcceptanceEstimate, gate: Gate) -> None:
         n=first.n,
         interval=first.interval,
         reason=DEAD_DRAFT if accepted.is_dead else "",
-        detail={"mean": accepted.mean.value, "positions": [p.value for p in accepted.positions]},
+        detail={
+            "mean": accepted.mean.value,
+            "positions": [p.value for p in accepted.positions],
+            "position_intervals": [p.interval for p in accepted.positions],
+        },
     )
 
 

@@ -72,6 +72,17 @@ def test_speed_against_baseline(
             all_reduces_per_verify=need.all_reduces_per_verify,
         )
         bound = fields.pop("bound")
+        blocks = [
+            {
+                "order": run.order,
+                "plain_tok_per_s": run.baseline.tok_per_s(cell),
+                "speculative_tok_per_s": run.candidate.tok_per_s(cell),
+                "logs": [gate.log_name(arm.log) for arm in (run.baseline, run.candidate)],
+            }
+            for run in found.runs
+        ]
+        kind, _, users = cell.partition("@")
+        detail = {**fields.pop("detail"), "kind": kind, "concurrency": int(users), "blocks": blocks}
         words = [fields.pop("reason"), *(why.sentences() if why else ("no stream to explain it from",))]
         if bound < 1 and cell in speed.min_ratio:
             words.append(f"The bound lets speculation lose: {speed.slower_because}")
@@ -82,5 +93,6 @@ def test_speed_against_baseline(
             fields.pop("direction"),
             fields.pop("unit"),
             reason=" ".join(words),
+            detail=detail,
             **fields,
         )

@@ -81,12 +81,14 @@ def test_own_work_is_not_foreign_and_that_of_a_child_which_ended_neither() -> No
     assert window.facts()["throttled_share"] >= 0
 
 
-def test_a_process_that_is_not_ours_is_foreign(no_nvml: None) -> None:
-    for pid, foreign in ((os.getpid(), 0), (1, 1), (2**22 + 7, 1)):
-        with Telemetry(Node(gpu_look(0, pid)), gpus=(0,)) as telemetry:
-            with telemetry.window() as window:
-                pass
-            assert window.facts()["foreign_processes"] == foreign
+@pytest.mark.parametrize(("pid", "foreign"), [(os.getpid(), 0), (1, 1), (2**22 + 7, 1)])
+def test_a_process_that_is_not_ours_is_foreign(pid: int, foreign: int, no_nvml: None, tmp_path: Path) -> None:
+    file = tmp_path / "telemetry.jsonl"
+    with Telemetry(Node(gpu_look(0, pid)), gpus=(0,), file=file) as telemetry:
+        with telemetry.window() as window:
+            pass
+        assert window.facts()["foreign_processes"] == foreign
+    assert json.loads(file.read_text().splitlines()[0])["gpus"][0]["foreign"] == foreign
 
 
 def test_the_best_window_sets_the_clock_that_later_ones_are_held_against(no_nvml: None) -> None:

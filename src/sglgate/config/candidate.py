@@ -82,6 +82,7 @@ class Candidate(_Strict):
     name: Name
     profile: Name
     file: str = Field(description="the TOML file it comes from")
+    extends: Name | None = Field(default=None, description="the candidate whose arguments it began with")
     reason: str = Field(min_length=1, description="why it is judged, in prose")
     model: str = Field(min_length=1, description="a recipe of fixtures/models, a folder, or a hub id")
     suites: list[Suite] | None = Field(default=None, description=SUITES_HELP)
@@ -233,6 +234,8 @@ def _inherit(name: str, raw: Mapping[str, tuple[Path, dict[str, Any]]]) -> dict[
         own = {k: v for k, v in raw[ancestor][1].items() if k not in {"extends", "abstract"}}
         merged.pop("reason", None)
         merged = overlay(merged, own)
+    if (parent := raw[name][1].get("extends")) is not None:
+        merged["extends"] = parent
     return merged
 
 
@@ -272,7 +275,7 @@ def _expand(data: dict[str, Any], path: Path, profile: Profile) -> list[Candidat
         "arguments": dict(profile.arguments),
         "environment": dict(profile.environment),
     }
-    own = {k: v for k, v in data.items() if k not in {"matrix", "extends", "abstract"}}
+    own = {k: v for k, v in data.items() if k not in {"matrix", "abstract"}}
     candidates = []
     for point_values in itertools.product(*file.matrix.values()):
         point: dict[str, Any] = overlay(common, own)

@@ -20,6 +20,7 @@ from sglgate.launch.ports import free_port
 from sglgate.launch.watch import LogWatch
 from sglgate.logs.record import StartupRecord
 from sglgate.redact import redact
+from sglgate.run import now
 from sglgate.stack import Stack, inherited_environment
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Server:
         api_key = candidate.arguments.get("api-key")
         self.client = Client(self.port, str(api_key) if api_key is not None else None)
         self.watch = LogWatch(log)
+        #: When its process was started, UTC.
+        self.began: str | None = None
         self.phase_s: dict[str, float] = {}
         self.ready_lag_s: float | None = None
         #: The server's own resolved arguments and state: the truth, whatever was asked.
@@ -100,7 +103,7 @@ class Server:
         """
         require_no_others()
         self._ledger = MemoryLedger(self.profile)
-        begun = time.monotonic()
+        begun, self.began = time.monotonic(), now()
         self._kept = Kept(self.argv, self.log, server_environment(self.candidate))
         try:
             self._await_ready(begun)
@@ -155,6 +158,7 @@ class Server:
         """The launch as ``run.json`` keeps it: phases in seconds, command line, the server's own arguments."""
         return {
             "candidate": self.candidate.name,
+            "began": self.began,
             "phase_s": {phase: round(seconds, 3) for phase, seconds in self.phase_s.items()},
             "ready_lag_s": self.ready_lag_s,
             # Redacted as one line: in a list an option and its value stand apart.

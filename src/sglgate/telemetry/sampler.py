@@ -101,7 +101,10 @@ class Telemetry:
             # While the process lives: of one that has ended nobody can tell any more whose it was.
             for pid in {process.pid for gpu in sample.gpus for process in gpu.processes} - set(self._own):
                 self._own[pid] = is_own(pid, os.getpid())
-            self._write(asdict(sample, dict_factory=_told))
+            line = asdict(sample, dict_factory=_told)
+            for gpu in line["gpus"]:
+                gpu["foreign"] = sum(not self._own[process["pid"]] for process in gpu["processes"])
+            self._write(line)
             for window in self._windows:
                 window.samples.append(sample)
 
