@@ -62,7 +62,7 @@ def _tree_s(root: int) -> float:
     """CPU seconds of a process and all its descendants, those that ended and were waited for included."""
     parents: dict[int, int] = {}
     spent: dict[int, int] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - ten times a Path each, twice a second
+    for name in os.listdir("/proc"):  # noqa: PTH208 - a Path each costs ten times that
         if not name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):

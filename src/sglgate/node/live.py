@@ -63,7 +63,10 @@ class Live:
     def sample(self) -> Sample:
         """One look at everything that moves."""
         # On a GPU node the processes are thousands and CPU time decides nothing: their walk is left out.
-        host = read_host_sample(watch_own=not self.gpus)
+        return self._look(watch_own=not self.gpus)
+
+    def _look(self, *, watch_own: bool) -> Sample:
+        host = read_host_sample(watch_own=watch_own)
         return Sample(at=now(), t_s=time.monotonic(), host=host, gpus=nvml.read_samples() if self.gpus else ())
 
     def watch(self, count: int, interval_s: float) -> list[Sample]:
@@ -72,10 +75,7 @@ class Live:
         while len(samples) < count:
             if samples:
                 time.sleep(interval_s)
-            host = read_host_sample(watch_own=True)
-            samples.append(
-                Sample(at=now(), t_s=time.monotonic(), host=host, gpus=nvml.read_samples() if self.gpus else ())
-            )
+            samples.append(self._look(watch_own=True))
         return samples
 
     def text(self, path: str) -> str | None:

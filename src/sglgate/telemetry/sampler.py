@@ -1,4 +1,4 @@
-"""A thread that looks at the machine more than twice a second while a run goes on, and hands time windows to whoever measures."""
+"""A thread that looks at the machine while a run goes on, and hands time windows to whoever measures."""
 
 from __future__ import annotations
 
