@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sglgate.config import load_candidates, load_profiles
-from sglgate.config.candidate import fitting, select
+from sglgate.config.candidate_files import fitting, select
 from sglgate.errors import MisuseError
 
 ROOT = Path(__file__).parent
@@ -19,6 +19,9 @@ pytest_plugins = [
     "fixtures.preflight",
     "fixtures.server",
     "fixtures.worlds",
+    "fixtures.resume",
+    "fixtures.side_by_side",
+    "fixtures.pace",
 ]
 
 
@@ -42,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--keep-going", action="store_true", help="judge on although preflight is red: figures of an unfit machine"
     )
     group.addoption(
+        "--resume", type=Path, metavar="RUN", help="folder of a run to go on with, where it stopped; same everything"
+    )
+    group.addoption(
+        "--fail-fast-gate", action="append", default=[], metavar="NAME", help="stop once this gate is red; repeatable"
+    )
+    group.addoption(
         "--wait-for-node", type=float, default=0, metavar="SECONDS", help="wait for another run to end, do not refuse"
     )
 
@@ -51,12 +60,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the profiles as markers; load the candidates of the lane that ``-m`` names, if it names one."""
     # Not at the top: pytest rewrites a plugin's asserts only if it is the first to import it.
     from fixtures.lane import LANE, Lane
+    from fixtures.resume import resume_selection
     from fixtures.session import prepare
+    from sglgate.errors import UnfitError
 
     try:
         profiles = load_profiles(ROOT / "fixtures" / "profiles")
         for profile in profiles.values():
             config.addinivalue_line("markers", f"{profile.name}: lane: {profile.reason}")
+        resume_selection(config, profiles)
         # The tokens of a mark expression, as pytest scans them.
         named = [p for name, p in profiles.items() if name in re.findall(r"[\w:+.\[\]\\/-]+", config.option.markexpr)]
         if len(named) > 1:
@@ -67,5 +79,5 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[LANE] = Lane(named[0], tuple(candidates), ROOT)
             # First of all plugins: pytest's JUnit writer reads its path in its own pytest_configure.
             prepare(config)
-    except MisuseError as error:
+    except (MisuseError, UnfitError) as error:
         pytest.exit(f"sglgate: {error}", returncode=int(error.exit_code))

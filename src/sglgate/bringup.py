@@ -53,7 +53,7 @@ def steps_of(candidates: Sequence[Candidate]) -> list[Step]:
     launched = [c for c in candidates if c.expect.failure is None and (c.suites is None or "launch" in c.suites)]
     if not launched:
         raise MisuseError("no candidate is judged by the launch suite", key="--candidates")
-    plainest = min(launched, key=lambda c: (c.gpus, len(c.arguments) + len(c.environment), c.name))
+    plainest = min(launched, key=lambda c: (c.tensor_parallel, len(c.arguments) + len(c.environment), c.name))
     steps = [Step("preflight", ("preflight",)), Step(f"smallest model: {plainest.name}", ("launch",), (plainest.name,))]
     paths = [c for c in candidates if c.expect.allreduce is not None and c.expect.failure is None]
     for ranks in sorted({c.tensor_parallel for c in paths if c.tensor_parallel > 1}):

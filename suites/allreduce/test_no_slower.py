@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import pytest
+
 from fixtures.gate import Gate
 from fixtures.worlds import Worlds
 from sglgate.allreduce import speed
@@ -13,6 +15,7 @@ from sglgate.evidence import Verdict
 from sglgate.telemetry import Telemetry
 
 
+@pytest.mark.usefixtures("whole_machine")
 def test_no_slower(candidate: Candidate, worlds: Worlds, telemetry: Telemetry, gate: Gate) -> None:
     """The upper bound of the time ratio in each size bucket; A/A first, correct before and after."""
     for ranks in worlds.sizes(candidate):

@@ -18,7 +18,7 @@ from sglgate.evidence import Verdict
 from sglgate.launch.pool import ServerPool
 from sglgate.telemetry import Telemetry
 
-pytestmark = pytest.mark.relaunches
+pytestmark = [pytest.mark.relaunches, pytest.mark.usefixtures("whole_machine")]
 
 
 def test_speed_against_baseline(

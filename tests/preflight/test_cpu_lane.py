@@ -11,7 +11,7 @@ import pytest
 
 from sglgate.evidence import Evidence, Verdict
 from sglgate.run import read_evidence
-from tests.lane.test_lane import CONFIG, FAKE_STACK, ROOT
+from tests.lane.lanes import CONFIG, FAKE_STACK, ROOT
 
 FILL_AND_ALLOCATION = "[expect.kv]\nrelaunch = true\n"
 

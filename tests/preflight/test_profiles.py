@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sglgate.config import Candidate, load_profiles
-from sglgate.config.candidate import fitting
+from sglgate.config.candidate_files import fitting
 from sglgate.errors import MisuseError
 
 ROOT = Path(__file__).parents[2]
@@ -19,20 +19,6 @@ PROFILES = load_profiles(ROOT / "fixtures" / "profiles")
 def candidate(**arguments: object) -> Candidate:
     data = {"name": "one", "profile": "blackwell", "file": "f", "reason": "r", "model": "m", "arguments": arguments}
     return Candidate.model_validate(data)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "gpus"),
-    [
-        ({}, 1),
-        ({"tp-size": 8}, 8),
-        ({"tp": 2, "pp-size": 2}, 4),
-        ({"tp-size": 2, "dp-size": 2}, 4),
-        ({"tp-size": 4, "dp-size": 4, "enable-dp-attention": True}, 4),
-    ],
-)
-def test_how_many_gpus_a_candidate_occupies(arguments: dict, gpus: int) -> None:
-    assert candidate(**arguments).gpus == gpus
 
 
 def test_a_profile_takes_what_fits_it_and_says_when_nothing_does() -> None:

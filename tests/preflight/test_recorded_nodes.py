@@ -106,7 +106,7 @@ def test_a_red_preflight_stops_the_run_before_the_first_launch(tmp_path: Path) -
     assert code == 1
     later = [e for e in evidence if e.suite != "preflight"]
     assert {e.verdict for e in later} == {Verdict.UNFIT}
-    assert all("preflight is red (test_peers)" in e.reason for e in later), output
+    assert all("preflight is red (peers)" in e.reason for e in later), output
 
 
 def test_the_curious_go_on(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 
     def make(*records: Evidence, finished: bool = True, **info: Any) -> Path:
         defaults = {"name": "r", "profile": "cpu", "sglgate": "0", "started": now(), "selection": "cpu", "node": NODE}
-        run = Run(tmp_path, RunInfo.model_validate(defaults | info))
+        run = Run.begin(tmp_path, RunInfo.model_validate(defaults | info))
         for record in records:
             run.add(record)
         if finished:

@@ -210,7 +210,7 @@ def make_run(reports: Path) -> Path:
         node={"cpu": "made up", "cores": 128, "ram_gib": 1024.0, "kernel": "6.8", "gpus": ["no real GPU: made up"] * 8},
         launches=launches(),
     )  # fmt: skip
-    run = Run(reports, info)
+    run = Run.begin(reports, info)
     failed = record(
         candidate="too-big", suite="launch", gate="as_declared", verdict="FAIL", metric="setup", value=None, bound=None,
         direction="equal", unit="", logs=("logs/too-big.1.log",),

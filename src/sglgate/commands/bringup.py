@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     from sglgate.bringup import Outcome, run_step, steps_of
     from sglgate.config import load_candidates, load_profiles
-    from sglgate.config.candidate import fitting
+    from sglgate.config.candidate_files import fitting
     from sglgate.errors import ExitCode, MisuseError, nearest
     from sglgate.node import Replay
     from sglgate.preflight import ask

@@ -11,6 +11,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 from sglgate.diagnosis import phases
@@ -115,6 +116,7 @@ class Incident:
 
     def __init__(self, signatures: Iterable[Signature] = SIGNATURES) -> None:
         self._signatures = tuple(signatures)
+        self._by_needle = _by_needle(self._signatures)
         self._states: dict[str, _RankState] = {}
         self._hits: dict[tuple[str, str], _Kept] = {}
         self.failures: list[Failure] = []
@@ -210,7 +212,8 @@ class Incident:
         module: str = "",
         title: bool = False,
     ) -> None:
-        candidates = [s for s in self._signatures if any(needle in text for needle in s.needles)]
+        present = [index for needle, index in self._by_needle if needle in text]
+        candidates = [self._signatures[at] for at in sorted({at for index in present for at in index})]
         if not candidates or (not raised_at and _HARMLESS.search(text)):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
@@ -255,6 +258,16 @@ class Incident:
         if _DEADLY.search(text) and not _NEVER.search(text):
             entry = (line.number, rank, text[:500])
             (self.deadly if len(self.deadly) < 100 else self.late_deadly).append(entry)
+
+
+@cache
+def _by_needle(signatures: tuple[Signature, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Each literal once, with the places of the signatures that look for it."""
+    places: dict[str, list[int]] = {}
+    for at, signature in enumerate(signatures):
+        for needle in signature.needles:
+            places.setdefault(needle, []).append(at)
+    return tuple((needle, tuple(index)) for needle, index in places.items())
 
 
 def _short(path: str) -> str:

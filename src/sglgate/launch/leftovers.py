@@ -13,6 +13,7 @@ from typing import Final
 from sglgate.config import Profile
 from sglgate.launch.errors import LeftoverError
 from sglgate.launch.node_lock import default_lock_file
+from sglgate.node.host import owner
 from sglgate.node.nvml import read_samples
 
 #: Stands in the environment of every process of a launch, whatever its session and parent.
@@ -24,8 +25,8 @@ _SHM: Final = Path("/dev/shm")  # noqa: S108 - listed, never written
 
 
 def tag() -> str:
-    """This process's tag. It names the node lock too: runs under another lock are not ours to find."""
-    return f"{default_lock_file()}:{os.getpid()}"
+    """This run's tag. It names the node lock too: runs under another lock are not ours to find."""
+    return f"{default_lock_file()}:{owner()}"
 
 
 def tagged_processes() -> dict[int, str]:
@@ -69,15 +70,21 @@ class MemoryLedger:
     The memory of a process that no longer exists is free by the kernel's own account. Two things can outlive it: GPU
     memory, which a driver frees late and not always, and segments in /dev/shm (SGLang 0.5.23 ends without unlinking
     its ``sglang_loads_*.shm``).
+
+    Args:
+        profile: what "free" means.
+        gpus: those that the server may use, all if empty; what happens on others is somebody else's.
     """
 
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
+    def __init__(self, profile: Profile, gpus: tuple[int, ...] = ()) -> None:
+        self._profile, self._gpus = profile, gpus
         self._gpu_mib = self._used_mib()
         self._segments = self._own_segments()
 
     def _used_mib(self) -> dict[int, int]:
-        return {gpu.index: gpu.used_mib for gpu in read_samples()} if self._profile.needs_gpu else {}
+        if not self._profile.needs_gpu:
+            return {}
+        return {gpu.index: gpu.used_mib for gpu in read_samples() if not self._gpus or gpu.index in self._gpus}
 
     def _own_segments(self) -> set[str]:
         if not _SHM.is_dir():

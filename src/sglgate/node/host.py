@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,8 @@ from sglgate.node.facts import HostSample
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _CGROUPS: Final = ("/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/cpu.stat")
-Read = Callable[[str], str | None]
+#: The process that answers for a run, where several share it: set by the first of them.
+OWNER: Final = "SGLGATE_OWNER"
 
 
 def read_text(path: str) -> str | None:
@@ -29,13 +29,18 @@ def read_host_sample(*, watch_own: bool) -> HostSample:
     return HostSample(
         cores=os.cpu_count() or 1,
         busy_s=_busy_s(read_text("/proc/stat") or ""),
-        own_s=_tree_s(os.getpid()) if watch_own else None,
+        own_s=_tree_s(owner()) if watch_own else None,
         load_1min=os.getloadavg()[0],
         available_mib=meminfo_kib(read_text("/proc/meminfo") or "").get("MemAvailable", 0) // 1024,
         mhz=_mean_mhz(),
         quota_periods=periods,
         throttled_periods=throttled,
     )
+
+
+def owner() -> int:
+    """The process whose descendants are this run: the first of those that share it."""
+    return int(os.environ.get(OWNER, os.getpid()))
 
 
 def meminfo_kib(text: str) -> dict[str, int]:

@@ -16,6 +16,7 @@ from sglgate.report.pictures.bars import swatch
 from sglgate.report.pictures.interval import interval_picture
 from sglgate.report.reds import explain_reds
 from sglgate.report.telemetry import read_telemetry
+from sglgate.report.text import history_lines
 from sglgate.run import EVIDENCE, RUN, read_evidence, read_run
 from sglgate.stack import HEADLINE_PACKAGES
 from sglgate.telemetry import TELEMETRY
@@ -39,6 +40,7 @@ def page_content(folder: Path) -> dict[str, Any]:
         "machine": MACHINE,
         "verdict": run_verdict(info, board),
         "headline": _headline(info.stack),
+        "history": history_lines(info),
         "reds": explain_reds(folder, board),
         "interval_picture": interval_picture,
         "swatch": swatch,

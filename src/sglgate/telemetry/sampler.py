@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
 from collections.abc import Collection
@@ -18,7 +17,7 @@ from sglgate.decision.voids import CPU_VOID_RULES, GPU_VOID_RULES, VoidRule
 from sglgate.errors import UnfitError
 from sglgate.node import nvml
 from sglgate.node.facts import Sample
-from sglgate.node.host import is_own
+from sglgate.node.host import is_own, owner
 from sglgate.telemetry.facts import loaded_mhz, void_facts
 
 TELEMETRY: Final = "telemetry.jsonl"
@@ -100,7 +99,7 @@ class Telemetry:
                 return
             # While the process lives: of one that has ended nobody can tell any more whose it was.
             for pid in {process.pid for gpu in sample.gpus for process in gpu.processes} - set(self._own):
-                self._own[pid] = is_own(pid, os.getpid())
+                self._own[pid] = is_own(pid, owner())
             line = asdict(sample, dict_factory=_told)
             for gpu in line["gpus"]:
                 gpu["foreign"] = sum(not self._own[process["pid"]] for process in gpu["processes"])

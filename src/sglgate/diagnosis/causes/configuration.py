@@ -184,7 +184,7 @@ CAUSES: Final = (
         "do not look for a GPU problem: the server answered nobody because nobody reached it",
         (
             sig("warmup_or_proxy.proxy", "ProxyError", "Unable to connect to proxy", "Cannot connect to proxy", unless=r"(?i)hugging ?face|hf-mirror|modelscope|pypi|github", confidence="likely"),
-            sig("warmup_or_proxy.absolute_uri", "model_info HTTP/", pattern=r'"GET http://\S+/(?:get_)?model_info HTTP/1\.\d" (?P<status>[45]\d\d)', confidence="likely"),
+            sig("warmup_or_proxy.absolute_uri", '"GET http://', pattern=r'"GET http://\S+/(?:get_)?model_info HTTP/1\.\d" (?P<status>[45]\d\d)', confidence="likely"),
             sig("warmup_or_proxy.warmup", "Initialization failed. warmup error", grade=Grade.WEAK, confidence="likely"),
             sig("warmup_or_proxy.assert", "AssertionError", pattern=r"<Response \[(?P<status>\d+)\]>", confidence="likely", grade=Grade.WEAK),
             sig("warmup_or_proxy.read_timeout", "ReadTimeout", "Read timed out", frames=r"http_server|_execute_server_warmup|_wait_and_warmup", grade=Grade.WEAK, confidence="likely"),
