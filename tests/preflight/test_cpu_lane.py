@@ -84,4 +84,4 @@ def test_a_replay_cannot_be_recorded(lane: Lane) -> None:
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 2
-    assert "--record" in done.stdout + done.stderr
+    assert "--replay: runs nothing to record" in done.stdout + done.stderr
