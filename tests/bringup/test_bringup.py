@@ -14,9 +14,13 @@ from sglgate.bringup import Outcome, Step, run_step, steps_of
 from sglgate.cli import main
 from sglgate.config import Candidate, load_candidates, load_profiles
 from sglgate.errors import MisuseError
+from sglgate.preflight import ask
+from sglgate.preflight import facts as preflight_facts
 from sglgate.preflight.facts import NodeFacts
 
 ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "fixtures" / "replay" / "blackwell-good"
+FAKE_STACK = ROOT / "tests" / "fake_stack" / "python"
 PROFILES = load_profiles(ROOT / "fixtures" / "profiles")
 
 
@@ -50,6 +54,21 @@ def test_preflight_comes_first_then_the_plainest_server_then_paths_by_ranks() ->
     assert steps[2].arguments(PROFILES["blackwell"])[:2] == ["-m", "blackwell and (launch or allreduce)"]
 
 
+def test_candidates_for_another_release_are_not_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, release in (("old", "<0.5.20"), ("new", ">=0.5.20")):
+        (tmp_path / f"{name}.toml").write_text(f'name = "{name}"\nreason = "r"\nmodel = "m"\nsglang = "{release}"\n')
+    asked: list[Step] = []
+    monkeypatch.setattr(bringup, "run_step", lambda step, *rest: asked.append(step) or Outcome(step, 0, tmp_path, ()))
+    monkeypatch.setattr(ask, "kernels", lambda *rest: None)
+    monkeypatch.setattr(preflight_facts, "facts_of", lambda *rest: NodeFacts("cpu", "now", "6.8"))
+
+    argv = ["bringup", "--profile", "cpu", "--root", str(ROOT), "--facts", str(tmp_path / "facts.json")]
+    assert main([*argv, "--candidates", str(tmp_path), "--stack", str(FAKE_STACK), "--record", str(RECORDED)]) == 0
+    assert [step.candidates for step in asked] == [(), ("new",)]
+
+
 def test_without_a_candidate_to_launch_there_is_no_bringup() -> None:
     with pytest.raises(MisuseError):
         steps_of([candidate("must-fail", **MUST_FAIL)])
@@ -66,7 +85,7 @@ def test_the_node_that_is_missing_stops_it_at_the_first_step(tmp_path: Path, cap
     code = main(
         [
             *("bringup", "--profile", "blackwell", "--root", str(ROOT), "--reports", str(tmp_path / "reports")),
-            *("--facts", str(tmp_path / "facts.json"), "--json"),
+            *("--facts", str(tmp_path / "facts.json"), "--stack", str(FAKE_STACK), "--json"),
         ]
     )
 
@@ -92,8 +111,8 @@ def test_green_steps_go_on_write_the_facts_and_the_first_red_ends_it(
 
     monkeypatch.setattr(bringup, "run_step", pretend)
     facts = tmp_path / "facts.json"
-    recorded = ROOT / "fixtures" / "replay" / "blackwell-good"
-    argv = ["bringup", "--profile", "blackwell", "--root", str(ROOT), "--facts", str(facts), "--record", str(recorded)]
+    argv = ["bringup", "--profile", "blackwell", "--root", str(ROOT), "--facts", str(facts)]
+    argv += ["--record", str(RECORDED), "--stack", str(FAKE_STACK)]
 
     assert main(argv) == 1
     assert "TP" in done[-1]
