@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sglgate.evidence import Evidence, Verdict
-from sglgate.run import read_evidence
+from sglgate.resume import read_earlier
+from sglgate.run import Run, RunInfo, now, read_evidence
 from tests.lane.lanes import CONFIG, FAKE_STACK, ROOT
 
 FILL_AND_ALLOCATION = "[expect.kv]\nrelaunch = true\n"
@@ -85,3 +86,30 @@ def test_a_replay_cannot_be_recorded(lane: Lane) -> None:
 
     assert done.returncode == 2
     assert "--replay: runs nothing to record" in done.stdout + done.stderr
+
+
+def test_workers_wait_for_preflight_and_launch_nothing_on_a_red_one(lane: Lane) -> None:
+    second = (lane.folder / "fake.toml").read_text().replace(
+        'name = "fake"', 'name = "other"'
+    ) + "[arguments]\ntp-size = 1\n"
+    (lane.folder / "other.toml").write_text(second)
+
+    code, output, evidence = lane.run("cpu and (preflight or launch)", "-n", "2")
+
+    assert code == 1, output
+    later = [e for e in evidence if e.suite == "launch"]
+    assert {e.candidate for e in later} == {"fake", "other"}
+    assert all("preflight is red" in e.reason for e in later), [e.reason for e in later]
+    assert not list(lane.folder.glob("reports/*/logs/fake*"))
+
+
+def test_a_run_that_is_taken_up_again_judges_the_machine_anew(tmp_path: Path) -> None:
+    run = Run.begin(tmp_path, RunInfo(name="run", profile="cpu", sglgate="0", started=now()))
+    for suite in ("preflight", "kv"):
+        fields = {"metric": "m", "value": 1, "bound": 1, "direction": "equal", "unit": "", "reason": ""}
+        names = {"run": "run", "profile": "cpu", "candidate": "", "suite": suite, "gate": "g", "test": suite}
+        run.add(Evidence(at=now(), verdict=Verdict.PASS, **names, **fields))
+        run.note_test(suite, 1.0)
+    run.close(1)
+
+    assert read_earlier(tmp_path / "run").judged == {"kv"}
