@@ -28,7 +28,8 @@ def test_a_sound_server_is_green_with_evidence_junit_page_and_log(lane: Lane) ->
     assert outcome.red() == {}
     assert outcome.folder is not None
     names = {p.relative_to(outcome.folder).as_posix() for p in outcome.folder.rglob("*") if p.is_file()}
-    assert names == {"evidence.jsonl", "run.json", "junit.xml", "index.html", "tests.jsonl", "logs/fake.1.log"}
+    records = {"evidence.jsonl", "run.json", "tests.jsonl", "telemetry.jsonl"}
+    assert names == records | {"junit.xml", "index.html", "logs/fake.1.log"}
     suite = next(iter(JUnitXml.fromfile(str(outcome.folder / "junit.xml"))))
     assert suite.tests == len({e.test for e in outcome.evidence}) > 5
     properties = {p.get("name") for p in ElementTree.parse(outcome.folder / "junit.xml").iter("property")}

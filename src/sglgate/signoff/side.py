@@ -60,6 +60,9 @@ def read_side(folder: Path) -> Side:
     """Read a run.
 
     Raises:
-        MisuseError: not a run's folder.
+        MisuseError: not a run's folder, or a replay.
     """
-    return Side(folder, read_run(folder), tuple(read_evidence(folder)))
+    info = read_run(folder)
+    if info.replay:
+        raise MisuseError("a replay, which measured nothing", file=folder, expected="a run on a machine")
+    return Side(folder, info, tuple(read_evidence(folder)))
