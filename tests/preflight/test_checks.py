@@ -72,6 +72,12 @@ def test_foreign_load_of_the_host(busy_s: float, own_s: float | None, holds: boo
     assert check.holds is holds
 
 
+def test_a_machine_full_of_others_work_is_full_and_not_more() -> None:
+    (check,) = gpus.idle(host_samples(8.1, 0.0), Bounds(max_foreign_cpu_share=1.0), 0)
+
+    assert (check.value, check.holds) == (1.0, True)
+
+
 def test_a_gpu_that_is_not_in_the_samples_is_not_idle() -> None:
     assert "GPU 0 was not seen" in gpus.idle(host_samples(0, 0), Bounds(), 1)[0].reason
 

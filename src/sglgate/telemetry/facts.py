@@ -34,7 +34,9 @@ def foreign_cpu_share(samples: Sequence[Sample]) -> float | None:
     if first.host.own_s is None or last.host.own_s is None or last.t_s <= first.t_s:
         return None
     busy_s, own_s = last.host.busy_s - first.host.busy_s, last.host.own_s - first.host.own_s
-    return max(0.0, busy_s - own_s) / ((last.t_s - first.t_s) * last.host.cores)
+    share = (busy_s - own_s) / ((last.t_s - first.t_s) * last.host.cores)
+    # The kernel counts in ticks and the two clocks are read one after the other: a full machine may show 1.01.
+    return min(1.0, max(0.0, share))
 
 
 def loaded_mhz(samples: Sequence[Sample], gpus: Collection[int]) -> float | None:
