@@ -22,13 +22,12 @@ def judge(
 ) -> list[Evidence]:
     """All evidence of ``-m "cpu and eagle3"`` on the candidates in ``folder``; its exit code must agree with it."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "cpu and eagle3", *options]
-    paths = ["--candidates", folder, "--reports", folder / "reports", "--stack", stack]
-    done = subprocess.run(
-        [*command, *map(str, paths)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout_s
-    )
-    runs = list((folder / "reports").glob("*/"))
-    assert runs, done.stdout + done.stderr
-    evidence = read_evidence(runs[0])
+    # One word each: a path that stands alone would have a say in what pytest takes for its root.
+    command += [f"--candidates={folder}", f"--reports={folder / 'reports'}", f"--stack={stack}"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout_s)
+    files = list((folder / "reports").glob("*/evidence.jsonl"))
+    assert files, done.stdout + done.stderr
+    evidence = read_evidence(files[0].parent)
     assert done.returncode == int(any(e.verdict is not Verdict.PASS for e in evidence)), done.stdout
     return evidence
 
