@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import geometric_mean
 
 import pytest
 
@@ -22,16 +23,17 @@ from fixtures.models.eagle3 import DRAFT_FOLDER
 from fixtures.models.resolve import resolve_model, with_models
 from sglgate.config import Candidate, load_candidates, load_profiles
 from sglgate.config.candidate import select
-from sglgate.decision import Rule, drive_all
+from sglgate.decision import Block, Rule, drive
 from sglgate.eagle3.arms import baseline_of
-from sglgate.eagle3.cells import Cell, cells_of, prompts_of, rules_of
+from sglgate.eagle3.cells import Cell, prompts_of
 from sglgate.eagle3.judge import judge_fitness
 from sglgate.eagle3.machine import VOID_RULES
-from sglgate.eagle3.measure import BlockRun, measure_cell, run_arm, run_block
+from sglgate.eagle3.measure import BlockRun, flush, measure_cell, run_arm
 from sglgate.errors import UnfitError
 from sglgate.evidence import Verdict
 from sglgate.launch.pool import ServerPool
 from sglgate.launch.server import Server
+from sglgate.load import ClosedLoop, LoadPlan, PromptSet, run_load
 from sglgate.stack import cache_folder, read_stack
 from tests.eagle3.judging import ROOT, judge, red
 
@@ -193,20 +195,31 @@ def test_a_client_that_is_the_limit_is_unfit(pool: ServerPool, shipped: Candidat
         thread.join()
 
 
-def test_ten_percent_more_a_round_is_not_green_under_the_bounds_that_ship(pool: ServerPool, shipped: Candidate) -> None:
-    need = shipped.expect.eagle3
-    planted = {**shipped.environment, "PYTHONPATH": str(PLANTED), "PLANTED": "slow-round"}
-    slow = shipped.model_copy(update={"environment": planted})
-    cells, baseline = cells_of(need), baseline_of(slow)
-    prompts = prompts_of(PROMPTS, (cell.kind for cell in cells))
-    runs: list[BlockRun] = []
+def test_ten_percent_more_a_round_is_called_a_loss(pool: ServerPool, shipped: Candidate, tmp_path: Path) -> None:
+    # One server that is slow while a file is there: turns of a few seconds are nearer to each other than launches,
+    # and a shared machine drifts by more than ten percent from one launch to the next.
+    slow = tmp_path / "slow"
+    planted = {"PYTHONPATH": str(PLANTED), "PLANTED": "slow-round", "PLANTED_WHILE": str(slow)}
+    server = pool.fresh(shipped.model_copy(update={"environment": {**shipped.environment, **planted}}))
+    text = shipped.expect.eagle3.template.replace("{prompt}", "Write a short story about a lighthouse keeper.")
+    plan = LoadPlan(server.client.base_url, PromptSet.of_texts("chat", (text,)), ClosedLoop(1, 1), 32, 0)
 
-    def measure(order):
-        runs.append(run_block(pool, baseline, slow, order, cells, prompts))
-        return runs[-1].blocks()
+    def rate(is_slow: bool) -> float:
+        slow.touch() if is_slow else slow.unlink(missing_ok=True)
+        flush(server.client)
+        metrics = run_load(plan).metrics
+        assert metrics is not None
+        assert metrics.tpot_ms is not None
+        return 1000 / metrics.tpot_ms.mean
 
-    found = drive_all(rules_of(need.speed, VOID_RULES), measure)
+    def measure(_):
+        turns = [(is_slow, rate(is_slow)) for is_slow in (False, True, True, False) * 2]
+        arms = (geometric_mean([r for is_slow, r in turns if is_slow is which]) for which in (False, True))
+        return Block(*arms, order="ABBA")
+
+    rate(False)
+    found = drive(Rule.at_least(0.97, design_effect=0.1, looks=(4,), alphas=(0.05,)), measure)
     print(found.reason)
-    assert "planted: slow-round" in runs[0].candidate.log.read_text()
-    assert found.verdict is not Verdict.PASS
-    assert all(decision.verdict is not Verdict.PASS for decision in found.decisions.values())
+    assert "planted: slow-round" in server.log.read_text()
+    assert found.verdict is Verdict.FAIL, found.reason
+    assert 0.85 < found.ratio < 0.97
