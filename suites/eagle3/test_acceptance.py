@@ -20,7 +20,7 @@ def test_draft_is_accepted(accepted: AcceptanceEstimate, gate: Gate) -> None:
         n=first.n,
         interval=first.interval,
         reason=DEAD_DRAFT if accepted.is_dead else "",
-        detail={"acceptance": acceptance_detail(accepted)},
+        detail=acceptance_detail(accepted),
     )
 
 

@@ -79,6 +79,6 @@ def test_speed_against_baseline(
             fields.pop("direction"),
             fields.pop("unit"),
             reason=" ".join(words),
-            detail=fields.pop("detail") | {"cell": cell_detail(by_name[name], rules[name], found.runs, why)},
+            detail=fields.pop("detail") | cell_detail(by_name[name], rules[name], found.runs, why),
             **fields,
         )

@@ -23,11 +23,10 @@ from fixtures.models.eagle3 import DRAFT_FOLDER
 from fixtures.models.resolve import resolve_model, with_models
 from sglgate.config import Candidate, load_candidates, load_profiles
 from sglgate.config.candidate import select
-from sglgate.decision import Block, Rule, drive
+from sglgate.decision import CPU_VOID_RULES, Block, Rule, drive
 from sglgate.eagle3.arms import baseline_of
 from sglgate.eagle3.cells import Cell, prompts_of
 from sglgate.eagle3.judge import judge_fitness
-from sglgate.eagle3.machine import VOID_RULES
 from sglgate.eagle3.measure import BlockRun, flush, measure_cell, run_arm
 from sglgate.errors import UnfitError
 from sglgate.evidence import Verdict
@@ -159,7 +158,7 @@ def load_of_others() -> Iterator[None]:
 def test_load_of_others_in_some_launches_makes_the_machine_unfit(pool: ServerPool, shipped: Candidate) -> None:
     baseline, cell = baseline_of(shipped), Cell("chat", 1, 2, 24, "{prompt}")
     prompts = prompts_of(PROMPTS, ["chat"])
-    rules = {cell.name: Rule.at_least(0.9, design_effect=0.1, void_rules=VOID_RULES)}
+    rules = {cell.name: Rule.at_least(0.9, design_effect=0.1, void_rules=CPU_VOID_RULES)}
 
     def measure(order):
         alone = run_arm(pool, baseline, [cell], prompts)

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sglgate.decision import Rule
+from sglgate.decision import CPU_VOID_RULES, Rule
 from sglgate.eagle3.cells import Cell
-from sglgate.eagle3.machine import VOID_RULES
 from sglgate.eagle3.measure import ArmRun, BlockRun
 from sglgate.eagle3.record import aa_detail, cell_detail
 from sglgate.eagle3.why import explain_cell
@@ -19,7 +18,7 @@ from sglgate.load.stats import Summary
 CLEAN = {"foreign_cpu_share": 0.0, "throttled_share": 0.0}
 BUSY = {"foreign_cpu_share": 0.5, "throttled_share": 0.0}
 CELL = Cell("chat", 4, 4, 32, "{prompt}")
-RULE = Rule.at_least(0.9, design_effect=0.1, void_rules=VOID_RULES)
+RULE = Rule.at_least(0.9, design_effect=0.1, void_rules=CPU_VOID_RULES)
 ACCEPTANCE = Acceptance(accept_length=1.5, per_request=Summary.of([1.5]), verify_steps=40, position_rates=(0.4, 0.1))
 
 
