@@ -104,7 +104,7 @@ def test_a_random_draft_is_called_dead_and_unpinned_requests_are_named(stack_pyt
     assert "acceptance 1.0 with a healthy server" in found.pop("draft_is_accepted")
     assert "max_running_requests: None without speculation, 48 with it" in found.pop("equal_arms")
     # Judged apart: a draft of which nothing is accepted changes no answer.
-    assert found == {}
+    assert found == {}, found
     assert {e.gate for e in evidence} == {"draft_is_accepted", "equal_arms", "greedy"}
 
 
@@ -118,7 +118,7 @@ def test_a_verify_that_accepts_a_wrong_token_changes_the_answers(stack_python: P
         environment=f'PYTHONPATH = "{PLANTED}"\nPLANTED = "accepts-a-wrong-token"',
     )
     found = red(evidence)
-    assert list(found) == ["greedy"]
+    assert list(found) == ["greedy"], found
     assert "nats below" in found["greedy"] or "not among the target's likely tokens" in found["greedy"]
 
 
