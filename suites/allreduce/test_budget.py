@@ -30,7 +30,7 @@ def test_served_by_the_declared_path(
     generate(8)
     step_ms = decode_step_ms(generate)
     folder = pytestconfig.stash[RUN].logs / f"{candidate.name}.profile"
-    traces = profile_decode(server.client.base_url, generate, folder, steps=STEPS, ranks=ranks, deadline_s=DEADLINE_S)
+    traces = profile_decode(server.client, generate, folder, steps=STEPS, ranks=ranks, deadline_s=DEADLINE_S)
     kind = "verify" if server.info.get("speculative_algorithm") else "decode"
     budgets = [
         budget.budget(budget.reductions(budget.read_trace(trace)), kind=kind, steps=STEPS, step_ms=step_ms)

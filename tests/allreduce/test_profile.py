@@ -9,6 +9,7 @@ import pytest
 
 from sglgate.allreduce import profile
 from sglgate.allreduce.profile import ProfileError, decode_step_ms, profile_decode
+from sglgate.launch.client import Client, ServerError
 
 
 class FakeProfiler(BaseHTTPRequestHandler):
@@ -41,8 +42,8 @@ def server() -> Iterator[ThreadingHTTPServer]:
 
 
 def profiled(fake: ThreadingHTTPServer, folder: Path, generated: list[int], deadline_s: float = 10) -> list[Path]:
-    base_url = f"http://127.0.0.1:{fake.server_port}"
-    return profile_decode(base_url, generated.append, folder, steps=4, ranks=2, deadline_s=deadline_s)
+    with Client(fake.server_port) as client:
+        return profile_decode(client, generated.append, folder, steps=4, ranks=2, deadline_s=deadline_s)
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +73,7 @@ def test_a_trace_that_is_still_being_written_does_not_count(server: ThreadingHTT
 
 def test_a_server_that_refuses_to_profile_is_an_error(server: ThreadingHTTPServer, tmp_path: Path) -> None:
     server.status = 400
-    with pytest.raises(ProfileError, match="HTTP 400"):
+    with pytest.raises(ServerError, match="HTTP 400"):
         profiled(server, tmp_path, [])
 
 

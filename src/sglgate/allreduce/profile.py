@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from sglgate.errors import SglgateError
+from sglgate.launch.client import Client
 
 PREFILL_S = 1.0
 _POLL_S = 0.2
@@ -39,7 +38,7 @@ def decode_step_ms(generate: Callable[[int], Any], tokens: int = 32) -> float:
 
 
 def profile_decode(
-    base_url: str, generate: Callable[[int], Any], folder: Path, *, steps: int, ranks: int, deadline_s: float
+    client: Client, generate: Callable[[int], Any], folder: Path, *, steps: int, ranks: int, deadline_s: float
 ) -> list[Path]:
     """Profile ``steps`` forward passes in the middle of a generation; one trace a rank, by rank.
 
@@ -47,6 +46,7 @@ def profile_decode(
     0.5.23); a generation long enough to outlast them leaves nothing but decode steps to be seen.
 
     Raises:
+        ServerError: the server refuses to profile.
         ProfileError: no complete set of traces in time.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,13 +54,7 @@ def profile_decode(
     running.start()
     # The prefill is over once a few decode steps' time has passed; it must not be among the profiled steps.
     time.sleep(PREFILL_S)
-    answer = requests.post(
-        f"{base_url}/start_profile",
-        json={"output_dir": str(folder), "num_steps": steps, "activities": ["CPU", "GPU"]},
-        timeout=deadline_s,
-    )
-    if answer.status_code != requests.codes.ok:
-        raise ProfileError(f"/start_profile: HTTP {answer.status_code}: {answer.text[:200]}")
+    client.start_profile(folder, steps, deadline_s)
     until = time.monotonic() + deadline_s
     while len(traces := _traces(folder)) < ranks:
         if time.monotonic() > until:

@@ -184,17 +184,13 @@ class Incident:
         frames = state.message_frames if state.in_message else tuple(state.frames)
         phase: Phase | None = None
         for signature in candidates:
-            match = signature.pattern.search(text) if signature.pattern else None
-            if signature.pattern and match is None:
-                continue
-            if signature.unless and signature.unless.search(text):
-                continue
-            if signature.frames and not signature.frames.search(" ".join(frames)):
+            found = signature.match(text, frames)
+            if found is None:
                 continue
             phase = phase or phases.from_frames(list(frames)) or phases.from_marks(record, rank)
             if signature.phases and phase not in signature.phases:
                 continue
-            facts = {k: v[:_MAX_FACT] for k, v in match.groupdict().items() if v} if match else {}
+            facts = {key: value[:_MAX_FACT] for key, value in found.items()}
             self._keep(
                 Hit(
                     signature,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
+
+from sglgate.patterns import compiled
 
 Confidence = Literal["certain", "likely", "unknown"]
 Outcome = Literal["ready", "failed", "hung", "cut"]
@@ -61,9 +63,9 @@ class Signature:
 
     name: str
     needles: tuple[str, ...]
-    pattern: re.Pattern[str] | None = None
-    unless: re.Pattern[str] | None = None
-    frames: re.Pattern[str] | None = None
+    pattern: str | None = None
+    unless: str | None = None
+    frames: str | None = None
     phases: frozenset[Phase] = frozenset()
     raised: bool = False
     grade: Grade = Grade.ROOT
@@ -75,6 +77,17 @@ class Signature:
     def cause(self) -> str:
         """The cause that this is a wording of."""
         return self.name.partition(".")[0]
+
+    def match(self, text: str, frames: Sequence[str]) -> dict[str, str] | None:
+        """The facts (named groups) of a line that holds a needle, or None where it is no such wording."""
+        found = compiled(self.pattern).search(text) if self.pattern else None
+        if self.pattern and found is None:
+            return None
+        if self.unless and compiled(self.unless).search(text):
+            return None
+        if self.frames and not compiled(self.frames).search(" ".join(frames)):
+            return None
+        return {key: value for key, value in found.groupdict().items() if value} if found else {}
 
 
 def sig(
@@ -94,9 +107,9 @@ def sig(
     return Signature(
         name,
         needles,
-        re.compile(pattern) if pattern else None,
-        re.compile(unless) if unless else None,
-        re.compile(frames) if frames else None,
+        pattern,
+        unless,
+        frames,
         frozenset(phases),
         raised,
         grade,

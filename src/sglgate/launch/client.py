@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
-
-import requests
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sglgate.errors import SglgateError
+
+if TYPE_CHECKING:
+    import requests
 
 
 class ServerError(SglgateError):
@@ -24,8 +26,11 @@ class Client:
     _CONNECT_S: Final = 2.0
 
     def __init__(self, port: int, api_key: str | None = None) -> None:
+        # Deferred, also below: a collection makes no request, and this import costs it a tenth of its time.
+        import requests
+
         self.base_url = f"http://127.0.0.1:{port}"
-        self._session = requests.Session()
+        self._session: requests.Session = requests.Session()
         # A proxy from the environment must never stand between the suite and its own server.
         self._session.trust_env = False
         if api_key is not None:
@@ -94,6 +99,11 @@ class Client:
         """Empty the prefix cache; SGLang refuses while requests run."""
         self._call("POST", "/flush_cache", deadline_s, None, parse=False)
 
+    def start_profile(self, folder: Path, steps: int, deadline_s: float) -> None:
+        """Have the next ``steps`` forward passes profiled; every rank writes a Chrome trace into ``folder``."""
+        body = {"output_dir": str(folder), "num_steps": steps, "activities": ["CPU", "GPU"]}
+        self._call("POST", "/start_profile", deadline_s, body, parse=False)
+
     def _first_of(self, paths: Sequence[str], deadline_s: float) -> dict[str, Any]:
         for path in paths:
             try:
@@ -108,6 +118,8 @@ class Client:
     def _call(
         self, method: str, path: str, deadline_s: float, body: Mapping[str, Any] | None = None, *, parse: bool = True
     ) -> Any:
+        import requests
+
         try:
             answer = self._session.request(
                 method, self.base_url + path, json=body, timeout=(self._CONNECT_S, deadline_s), allow_redirects=False

@@ -8,10 +8,9 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sglgate.config import Candidate, Profile
-from sglgate.diagnosis import Diagnosis, diagnose_file
 from sglgate.errors import SglgateError
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.errors import LaunchError
@@ -22,6 +21,9 @@ from sglgate.launch.watch import LogWatch
 from sglgate.logs.record import StartupRecord
 from sglgate.redact import redact
 from sglgate.stack import Stack, inherited_environment
+
+if TYPE_CHECKING:
+    from sglgate.diagnosis import Diagnosis
 
 _POLL_S: Final = 0.02
 #: After a fatal line, how long the server may still write: the trace that names the cause often comes last.
@@ -162,6 +164,9 @@ class Server:
 
     def diagnose(self) -> Diagnosis:
         """What the log says of the failure."""
+        # Deferred: the table of causes is some 230 patterns, and most runs need none of them.
+        from sglgate.diagnosis import diagnose_file
+
         return diagnose_file(self.log)
 
     def _fail(self, problem: str, phase: str) -> None:

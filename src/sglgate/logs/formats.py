@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from sglgate.patterns import compiled
+
 
 class Kind(StrEnum):
     """What a recognised line says. The value is the ``kind`` of its event."""
@@ -61,20 +63,20 @@ class Format:
 
     kind: Kind
     core: tuple[str, ...]
-    alternatives: tuple[tuple[str, re.Pattern[str]], ...]
+    alternatives: tuple[tuple[str, str], ...]
     strict: bool = True
 
     def parse(self, text: str) -> tuple[str, dict[str, str]] | None:
         """(versions, data) of the first alternative that matches, or None."""
         for versions, pattern in self.alternatives:
-            if match := pattern.search(text):
+            if match := compiled(pattern).search(text):
                 return versions, {key: value for key, value in match.groupdict().items() if value is not None}
         return None
 
 
 def _format(kind: Kind, core: str | tuple[str, ...], *alternatives: tuple[str, str], strict: bool = True) -> Format:
     cores = (core,) if isinstance(core, str) else core
-    return Format(kind, cores, tuple((v, re.compile(p)) for v, p in alternatives), strict)
+    return Format(kind, cores, alternatives, strict)
 
 
 _N = r"-?\d+(?:\.\d+)?"
