@@ -1,7 +1,7 @@
 """On a real server's PYTHONPATH, in tests only: plants a fault in the CPU stack's verify. ``PLANTED`` names it.
 
-accepts-a-wrong-token: of the first forty verifies, every fifth takes the first draft token as the target's own. Later
-ones are let be: a wrong token in constrained output ends the scheduler, which would be red for another reason.
+accepts-a-wrong-token: of the first forty verifies, which serve the greedy answers, every fifth takes the first draft
+token as the target's own.
 slow-round: after each round the verify sleeps a tenth of it, while the file that ``PLANTED_WHILE`` names is there.
 """
 
