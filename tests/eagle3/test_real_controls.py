@@ -155,24 +155,6 @@ def load_of_others() -> Iterator[None]:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_load_of_others_in_some_launches_makes_the_machine_unfit(pool: ServerPool, shipped: Candidate) -> None:
-    baseline, cell = baseline_of(shipped), Cell("chat", 1, 2, 24, "{prompt}")
-    prompts = prompts_of(PROMPTS, ["chat"])
-    rules = {cell.name: Rule.at_least(0.9, design_effect=0.1, void_rules=CPU_VOID_RULES)}
-
-    def measure(order):
-        alone = run_arm(pool, baseline, [cell], prompts)
-        with load_of_others():
-            return BlockRun(order, alone, run_arm(pool, baseline, [cell], prompts))
-
-    found = judge_fitness(rules, measure, [2])
-    fit = found.fitness[cell.name]
-    assert fit.verdict is Verdict.UNFIT, fit.reason
-    assert len(found.aa_runs) == 3
-    assert "candidate launch: foreign load" in fit.reason
-    assert "baseline launch" not in fit.reason
-
-
 def test_a_client_that_is_the_limit_is_unfit(pool: ServerPool, shipped: Candidate) -> None:
     server = pool.get(baseline_of(shipped))
     cell = Cell("chat", 4, 4, 24, "{prompt}")
@@ -222,3 +204,21 @@ def test_ten_percent_more_a_round_is_called_a_loss(pool: ServerPool, shipped: Ca
     assert "planted: slow-round" in server.log.read_text()
     assert found.verdict is Verdict.FAIL, found.reason
     assert 0.85 < found.ratio < 0.97
+
+
+def test_load_of_others_in_some_launches_makes_the_machine_unfit(pool: ServerPool, shipped: Candidate) -> None:
+    baseline, cell = baseline_of(shipped), Cell("chat", 1, 2, 24, "{prompt}")
+    prompts = prompts_of(PROMPTS, ["chat"])
+    rules = {cell.name: Rule.at_least(0.9, design_effect=0.1, void_rules=CPU_VOID_RULES)}
+
+    def measure(order):
+        alone = run_arm(pool, baseline, [cell], prompts)
+        with load_of_others():
+            return BlockRun(order, alone, run_arm(pool, baseline, [cell], prompts))
+
+    found = judge_fitness(rules, measure, [2])
+    fit = found.fitness[cell.name]
+    assert fit.verdict is Verdict.UNFIT, fit.reason
+    assert len(found.aa_runs) == 3
+    assert "candidate launch: foreign load" in fit.reason
+    assert "baseline launch" not in fit.reason
