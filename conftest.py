@@ -8,11 +8,20 @@ from pathlib import Path
 import pytest
 
 from sglgate.config import load_candidates, load_profiles
-from sglgate.config.candidate import select
+from sglgate.config.candidate_files import select
 from sglgate.errors import MisuseError
 
 ROOT = Path(__file__).parent
-pytest_plugins = ["fixtures.lane", "fixtures.session", "fixtures.gate", "fixtures.server", "fixtures.worlds"]
+pytest_plugins = [
+    "fixtures.lane",
+    "fixtures.session",
+    "fixtures.gate",
+    "fixtures.server",
+    "fixtures.worlds",
+    "fixtures.resume",
+    "fixtures.side_by_side",
+    "fixtures.pace",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,6 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--reports", type=Path, default=ROOT / "reports", metavar="FOLDER", help="where runs are written")
     group.addoption(
+        "--resume", type=Path, metavar="RUN", help="folder of a run to go on with, where it stopped; same everything"
+    )
+    group.addoption(
+        "--fail-fast-gate", action="append", default=[], metavar="NAME", help="stop once this gate is red; repeatable"
+    )
+    group.addoption(
         "--wait-for-node", type=float, default=0, metavar="SECONDS", help="wait for another run to end, do not refuse"
     )
 
@@ -37,12 +52,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the profiles as markers; load the candidates of the lane that ``-m`` names, if it names one."""
     # Not at the top: pytest rewrites a plugin's asserts only if it is the first to import it.
     from fixtures.lane import LANE, Lane
+    from fixtures.resume import resume_selection
     from fixtures.session import prepare
+    from sglgate.errors import UnfitError
 
     try:
         profiles = load_profiles(ROOT / "fixtures" / "profiles")
         for profile in profiles.values():
             config.addinivalue_line("markers", f"{profile.name}: lane: {profile.reason}")
+        resume_selection(config, profiles)
         # The tokens of a mark expression, as pytest scans them.
         named = [p for name, p in profiles.items() if name in re.findall(r"[\w:+.\[\]\\/-]+", config.option.markexpr)]
         if len(named) > 1:
@@ -53,5 +71,5 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[LANE] = Lane(named[0], tuple(candidates), ROOT)
             # First of all plugins: pytest's JUnit writer reads its path in its own pytest_configure.
             prepare(config)
-    except MisuseError as error:
+    except (MisuseError, UnfitError) as error:
         pytest.exit(f"sglgate: {error}", returncode=int(error.exit_code))

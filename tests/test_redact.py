@@ -76,6 +76,16 @@ def test_any_value_of_a_variable_named_like_a_secret_is_hidden(value, name):
         assert value not in redact(f"run with {name}={value} now")
 
 
+@given(st.lists(st.sampled_from(
+    ["api_key='", "'", '"', "--api-key", "Authorization: Bearer", "-----BEGIN PRIVATE KEY-----", "http://u:", "@h",
+     "abcdefgh", "***", ":", "", " ", "Cookie: a=b"]
+), max_size=12), st.sampled_from(["\n", "\n\n", " \n"]))  # fmt: skip
+def test_no_line_is_lost_whatever_a_secret_spans(pieces, between):
+    text = between.join(pieces)
+    assert redact(text).count("\n") == text.count("\n")
+    assert redact(redact(text)) == redact(text)
+
+
 def test_no_secret_reaches_the_answer_of_a_diagnosis():
     log = (
         f"[2026-01-01 00:00:00] server_args=ServerArgs(model_path='https://u:{SECRET}@h/m', api_key='{SECRET}', tp_size=1)\n"

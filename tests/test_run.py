@@ -23,7 +23,7 @@ def evidence(**fields: object) -> Evidence:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return Run(tmp_path, RunInfo(name="r", profile="cpu", sglgate="0", started=now()))
+    return Run.begin(tmp_path, RunInfo(name="r", profile="cpu", sglgate="0", started=now()))
 
 
 def test_what_is_added_is_read_back_the_same(run: Run) -> None:
@@ -86,7 +86,7 @@ def test_secrets_leave_neither_evidence_nor_description(tmp_path: Path) -> None:
     secret = "hf_abcdefghijklmnopqrstuvwxyz012345"
     info = RunInfo(name="r", profile="cpu", sglgate="0", started=now())
     info.candidates = {"c": {"environment": {"MY_API_KEY": "plain words", "N": "1"}, "model": f"m?token={secret}"}}
-    run = Run(tmp_path, info)
+    run = Run.begin(tmp_path, info)
     run.add(evidence(reason=f"used {secret}", detail={"HF_TOKEN": secret}))
     run.close(0)
 

@@ -31,6 +31,17 @@ Number = Annotated[
 ]
 
 
+def number(value: object) -> float | None:
+    """A finite number that is no truth value, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:  # an integer that no float holds
+        return None
+    return found if math.isfinite(found) else None
+
+
 class Evidence(BaseModel):
     """One line of ``evidence.jsonl``.
 

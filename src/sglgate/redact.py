@@ -50,8 +50,8 @@ _PRIVATE: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END 
 
 
 def redact(text: str) -> str:
-    """``text`` with every secret replaced by ``***``; applying it twice changes nothing more."""
-    text = _PRIVATE.sub(HIDDEN, text)
+    """``text`` with every secret replaced by ``***``; applying it twice changes nothing more, and no line is lost."""
+    text = _PRIVATE.sub(lambda m: _hidden(m[0]), text)
     text = _URL_USER.sub(lambda m: f"{m['head']}{HIDDEN}@", text)
     for pattern in (_HEADER, _COOKIE, _BEARER):
         text = pattern.sub(lambda m: m["head"] + HIDDEN, text)
@@ -64,7 +64,12 @@ def _hide_value(match: re.Match[str]) -> str:
     value = match["value"].strip("'\"")
     if value == HIDDEN or _HARMLESS_NAME.match(match["name"].lstrip("-")) or _HARMLESS_VALUE.match(value):
         return match[0]
-    return match["head"] + HIDDEN
+    return match["head"] + _hidden(match["value"])
+
+
+def _hidden(value: str) -> str:
+    """A secret over several lines leaves them empty: line numbers stay what they are."""
+    return HIDDEN + "\n" * value.count("\n")
 
 
 def redact_data(value: Any, name: str = "") -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
 import json
 import os
 import secrets
@@ -18,6 +20,7 @@ from sglgate.redact import redact_data
 from sglgate.stack import write_atomically
 
 EVIDENCE: Final = "evidence.jsonl"
+TESTS: Final = "tests.jsonl"
 RUN: Final = "run.json"
 
 
@@ -38,6 +41,10 @@ class RunInfo(BaseModel):
     stack: dict[str, Any] = {}
     node: dict[str, Any] = {}
     launches: list[dict[str, Any]] = []
+    #: Candidates that this stack cannot launch, and why.
+    left_out: dict[str, str] = {}
+    #: Each time the run was taken up again: when, and how many tests were judged before.
+    resumed: list[dict[str, Any]] = []
     tests: dict[str, int] = {}
 
 
@@ -47,29 +54,60 @@ def now() -> str:
 
 
 class Run:
-    """A run that is being written.
+    """A run that is being written, by one process or by several.
 
     Args:
-        reports: the folder of all runs.
-        info: what is known at the start; ``name`` becomes the folder's name.
+        folder: its folder, there already.
+        info: what is known of it.
     """
 
-    def __init__(self, reports: Path, info: RunInfo) -> None:
-        self.info = info
-        self.folder = reports / info.name
-        self.logs = self.folder / "logs"
+    def __init__(self, folder: Path, info: RunInfo) -> None:
+        self.info, self.folder, self.logs = info, folder, folder / "logs"
+        self._fd = os.open(folder / EVIDENCE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    @classmethod
+    def begin(cls, reports: Path, info: RunInfo) -> Run:
+        """A new run, in a folder of its own in ``reports``."""
+        folder = reports / info.name
         try:
-            self.logs.mkdir(parents=True)
+            (folder / "logs").mkdir(parents=True)
         except OSError as error:
-            raise SglgateError(f"the run's folder cannot be made: {self.folder}: {error.strerror}") from None
-        self._fd = os.open(self.folder / EVIDENCE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self.save()
+            raise SglgateError(f"the run's folder cannot be made: {folder}: {error.strerror}") from None
+        run = cls(folder, info)
+        run.save()
+        return run
+
+    @classmethod
+    def join(cls, folder: Path) -> Run:
+        """A run that another process has begun."""
+        return cls(folder, read_run(folder))
 
     @staticmethod
     def new_name(profile: str) -> str:
         """A name that sorts by time and that two runs of one second do not share."""
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
         return f"{stamp}-{profile}-{secrets.token_hex(2)}"
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While several processes write one run: one at a time."""
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def note_launch(self, launch: dict[str, Any]) -> None:
+        """Add one launch to ``run.json``."""
+        with self._alone():
+            self.info.launches = [*read_run(self.folder).launches, launch]
+            self.save()
+
+    def note_test(self, test: str, duration_s: float) -> None:
+        """A test has ended; one without such a line was cut."""
+        line = json.dumps({"test": test, "duration_s": round(duration_s, 3)}) + "\n"
+        with self._alone(), (self.folder / TESTS).open("a", encoding="utf-8") as file:
+            file.write(line)
 
     def save(self) -> None:
         """Write ``run.json`` anew, in one step."""
@@ -85,16 +123,18 @@ class Run:
         # replace: half of a surrogate pair, as a cut log may hold, is no JSON that a reader accepts.
         data = redact_data(evidence.model_dump(mode="json"))
         line = (json.dumps(data, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-        size = os.fstat(self._fd).st_size
-        try:
-            written = os.write(self._fd, line)
-            if written != len(line):
-                raise OSError(28, "No space left on device")
-            os.fsync(self._fd)
-        except OSError as error:
-            # Half a line would spoil the next reader: take it back.
-            os.ftruncate(self._fd, size)
-            raise SglgateError(f"evidence cannot be written to {self.folder / EVIDENCE}: {error.strerror}") from None
+        with self._alone():
+            size = os.fstat(self._fd).st_size
+            try:
+                written = os.write(self._fd, line)
+                if written != len(line):
+                    raise OSError(28, "No space left on device")
+                os.fsync(self._fd)
+            except OSError as error:
+                # Half a line would spoil the next reader: take it back.
+                os.ftruncate(self._fd, size)
+                file = self.folder / EVIDENCE
+                raise SglgateError(f"evidence cannot be written to {file}: {error.strerror}") from None
 
     def relative(self, path: Path) -> str:
         """``path`` as the reports name it."""
@@ -102,8 +142,14 @@ class Run:
 
     def close(self, exit_code: int) -> None:
         """The run is over."""
-        self.info.finished, self.info.exit_code = now(), exit_code
-        self.save()
+        with self._alone():
+            self.info.launches = read_run(self.folder).launches
+            self.info.finished, self.info.exit_code = now(), exit_code
+            self.save()
+        self.leave()
+
+    def leave(self) -> None:
+        """This process writes no more; others may."""
         os.close(self._fd)
 
 
@@ -130,6 +176,19 @@ def _parse(data: bytes, path: Path) -> Iterator[Evidence]:
         except ValidationError as error:
             problem = error.errors()[0]["msg"]
             raise MisuseError(f"line {number} is not evidence: {problem}", file=path) from None
+
+
+def read_tests(folder: Path) -> dict[str, float]:
+    """Seconds that each test took which has ended, set-up included; a torn last line is left out."""
+    path = folder / TESTS
+    try:
+        *lines, _ = path.read_text(encoding="utf-8").split("\n")
+        records = [json.loads(line) for line in lines]
+        return {record["test"]: float(record["duration_s"]) for record in records}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MisuseError(f"not a list of ended tests: {error}", file=path) from None
 
 
 def read_run(folder: Path) -> RunInfo:

@@ -122,7 +122,7 @@ def read_stack(python: Path) -> Stack:
     Raises:
         MisuseError: it does not run, or has no sglang.
     """
-    data = json.loads(_run(python, "fingerprint.py", "", {}))
+    data = json.loads(run_in_stack(python, "fingerprint.py", "", {}))
     if "sglang" not in data["packages"]:
         raise MisuseError("has no sglang", key="--stack", value=str(python), expected="an environment with sglang")
     identity = {k: data[k] for k in ("python", "libc", "torch_build", "packages")}
@@ -151,7 +151,9 @@ def check_arguments(stack: Stack, candidates: Iterable[Candidate], environment: 
 
     unanswered = {json.dumps(argv): argv for c in candidates if json.dumps(argv := _argv(c)) not in errors}
     if unanswered or not flags:
-        answer = json.loads(_run(stack.python, "check_arguments.py", json.dumps([*unanswered.values()]), environment))
+        answer = json.loads(
+            run_in_stack(stack.python, "check_arguments.py", json.dumps([*unanswered.values()]), environment)
+        )
         flags = set(answer["flags"])
         errors |= dict(zip(unanswered, answer["errors"], strict=True))
         write_atomically(cache_file, json.dumps({"flags": sorted(flags), "errors": errors}))
@@ -180,7 +182,12 @@ def _check_one(candidate: Candidate, flags: set[str], error: str | None, stack: 
         raise MisuseError(f"SGLang {stack.sglang} refuses: {error}", file=candidate.file, key="arguments")
 
 
-def _run(python: Path, script: str, stdin: str, environment: Mapping[str, str]) -> str:
+def run_in_stack(python: Path, script: str, stdin: str, environment: Mapping[str, str]) -> str:
+    """What a script of ``stack_side`` prints when the stack's interpreter runs it.
+
+    Raises:
+        MisuseError: it does not run, or fails.
+    """
     try:
         done = subprocess.run(
             [str(python), str(_STACK_SIDE / script)],

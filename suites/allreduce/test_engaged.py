@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fixtures.gate import Gate
 from fixtures.worlds import Worlds
-from sglgate.allreduce import plan
-from sglgate.allreduce.verdicts import judge_engaged
+from sglgate.allreduce import paths, plan
+from sglgate.allreduce.verdicts import judge_declined, judge_engaged
 from sglgate.config import Candidate
 
 
@@ -15,6 +15,18 @@ def test_engaged(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
         question, world = worlds.question(candidate, ranks), worlds.get(candidate, ranks)
         shapes = plan.engaged_cases(question.claim, question.geometry)
         log = [line for ready in world.ready for line in ready.log_lines]
+        refused = candidate.expect.allreduce.refused
+        if refused is not None and (declined := paths.path(refused.path)).refusals:
+            found = judge_declined(declined, log)
+            gate.judge(
+                f"log lines that decline {declined.name}, {ranks} ranks",
+                len(found.detail["log"]),
+                1,
+                "at_least",
+                "lines",
+                verdict=found.verdict,
+                reason=f"{found.reason}. {refused.reason} ({refused.link})",
+            )
         for mode in ("eager", "graph"):
             found = judge_engaged(question.path, question.claim, world.engaged(shapes, mode=mode), log)
             served = [row for row in found.detail.get("served", []) if row["claimed"]]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import pytest
+
 from fixtures.gate import Gate
 from fixtures.worlds import Worlds
-from sglgate.allreduce import plot, speed
+from sglgate.allreduce import speed
 from sglgate.allreduce.paths import Claim
 from sglgate.config import Candidate
 from sglgate.evidence import Verdict
 
 
+@pytest.mark.usefixtures("whole_machine")
 def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
     """The upper bound of the time ratio in each size bucket; A/A first, correct before and after."""
     for ranks in worlds.sizes(candidate):
@@ -30,24 +33,16 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
             )
             continue
         buckets = speed.buckets(question.claim, ["bf16"], question.timed_bytes, worlds.cache_bytes(question))
+        baseline_world = worlds.baseline(candidate, ranks)
         found = speed.compare(
             world,
             question.path,
             question.claim,
             buckets,
             margin=candidate.expect.allreduce.margin,
-            effort=speed.Effort(mode="eager" if question.device == "cpu" else "graph"),
-            baseline_world=worlds.baseline(candidate, ranks),
+            effort=speed.Effort.of(question.device, two_worlds=baseline_world is not None),
+            baseline_world=baseline_world,
         )
-        if found.rows:
-            drawing = plot.time_against_size(
-                plot.series_of(found.rows, question.path.name, f"{world.ready[0].backend} baseline"),
-                {"limit": question.claim.max_bytes} if question.claim.max_bytes else {},
-                f"All-reduce, {ranks} ranks",
-            )
-            file = world.spec.log_dir / "time.svg"
-            file.write_text(drawing, encoding="utf-8")
-            gate.show_log(file)
         ratios = [row for row in found.rows if row.ratio is not None]
         worst = max(ratios, key=lambda row: row.ratio, default=None)
         gate.judge(
@@ -62,6 +57,10 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
             interval=worst.interval if worst else None,
             detail={
                 **found.finding.detail,
+                "path": question.path.name,
+                "baseline": world.ready[0].backend,
+                "ranks": ranks,
+                "limit_bytes": question.claim.max_bytes,
                 "rows": [asdict(row) for row in found.rows],
                 "aa": {name: fit.reason for name, fit in (found.fitness or {}).items()},
                 "clock_mhz": found.clock_mhz,

@@ -72,7 +72,8 @@ def both(
     """Both arms, asked the same."""
     key = f"answers {candidate.name}"
     if key not in _taken:
-        _taken[key] = ask_both(pool, candidate, need, prompts_of(prompt_folder, need.answers.kinds))
+        prompts, plain_sides = prompts_of(prompt_folder, need.answers.kinds), _taken.setdefault("plain sides", {})
+        _taken[key] = ask_both(pool, candidate, need, prompts, plain_sides)
     for log in _taken[key].logs:
         gate.show_log(log)
     return _taken[key]

@@ -65,7 +65,8 @@ def test_sampled_distribution(candidate: Candidate, lane: Lane, pool: ServerPool
         verdict = Verdict.NOT_EXERCISED
         gate.judge("p of equal distributions", None, 0.001, "at_least", "", verdict=verdict, reason=CPU_IS_GREEDY)
     draws = []
-    for arm in (candidate, baseline_of(candidate)):
+    # The plain server still runs, if the answers were compared before.
+    for arm in (baseline_of(candidate), candidate):
         server = pool.get(arm)
         gate.show_log(server.log)
         draws.append(draw_samples(server.client, need.template.replace("{prompt}", "Name a fruit.")))

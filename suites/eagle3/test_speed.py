@@ -19,7 +19,7 @@ from sglgate.eagle3.why import explain_cell
 from sglgate.evidence import Verdict
 from sglgate.launch.pool import ServerPool
 
-pytestmark = pytest.mark.relaunches
+pytestmark = [pytest.mark.relaunches, pytest.mark.usefixtures("whole_machine")]
 
 
 def test_speed_against_baseline(
@@ -79,6 +79,6 @@ def test_speed_against_baseline(
             fields.pop("direction"),
             fields.pop("unit"),
             reason=" ".join(words),
-            detail=fields.pop("detail") | cell_detail(by_name[name], rules[name], found.runs, why),
+            detail=fields.pop("detail") | cell_detail(by_name[name], rules[name], found.runs, why, gate.log_name),
             **fields,
         )

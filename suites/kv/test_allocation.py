@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fixtures.gate import Gate
 from sglgate.config import Candidate
+from sglgate.kv.account import account
 from sglgate.kv.live import capacity_figures, expected_ranks, target_pools
+from sglgate.kv.observed import observe
 from sglgate.launch import Server
 
 
@@ -12,7 +14,12 @@ def test_allocated_on_every_rank(server: Server, gate: Gate) -> None:
     """Each tensor- and pipeline-parallel rank printed its pool."""
     gate.show_log(server.log)
     pools = target_pools(server.record)
-    detail = {pool.rank or "TP0": pool.tokens for pool in pools}
+    card_mib = server.profile.machine.gpu_memory_mib
+    total_gib = card_mib / 1024 if card_mib is not None else None
+    detail = {
+        "tokens": {pool.rank or "TP0": pool.tokens for pool in pools},
+        "memory_gib": [account(rank, total_gib).to_json() for rank in observe(server.record).ranks],
+    }
     gate.judge("ranks with a KV pool", len(pools), expected_ranks(server.info), "equal", "ranks", detail=detail)
 
 

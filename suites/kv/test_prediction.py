@@ -29,4 +29,11 @@ def test_predicted(candidate: Candidate, server: Server, gate: Gate) -> None:
             "tokens",
             verdict={True: None, False: Verdict.FAIL, None: Verdict.INCONCLUSIVE}[check.inside],
             reason=check.why,
+            detail={
+                "rank": check.rank,
+                "role": check.role,
+                "tokens_min": check.tokens_min,
+                "tokens_max": check.tokens_max,
+                "bytes_per_token": check.bytes_per_token_expected,
+            },
         )

@@ -88,7 +88,7 @@ def test_fp32_accumulation_is_asked_only_of_paths_that_claim_it() -> None:
 
 
 def test_buckets_stay_within_the_claim_and_have_two_regimes_where_the_cache_allows() -> None:
-    found = speed.buckets(shm_claim(2), ["bf16"], [64 * KIB, 256 * KIB, MIB], last_level_cache_bytes=MIB)
+    found = speed.buckets(shm_claim(2), ["bf16"], [64 * KIB, 256 * KIB, MIB], cache_bytes=MIB)
     assert [bucket.name for bucket in found] == [
         "64 KiB bf16 cached",
         "64 KiB bf16 uncached",

@@ -38,6 +38,12 @@ def test_several_quads_make_one_block() -> None:
     assert speed.paired([both]).baseline == pytest.approx(1.0)
 
 
+def test_a_disturbed_quad_does_not_move_the_block() -> None:
+    quiet, disturbed = answer((1.0,), (2.0,), (2.0,), (1.0,)), answer((1.0,), (90.0,), (70.0,), (1.0,))
+    block = speed.paired([TimedAnswer(blocks=quiet.blocks + disturbed.blocks + quiet.blocks)])
+    assert block.candidate / block.baseline == pytest.approx(2.0)
+
+
 def test_a_linear_drift_cancels_in_a_pair() -> None:
     block = speed.paired([answer((1.0,), (1.1,), (1.21,), (1.331,))])
     assert block.candidate == pytest.approx(block.baseline)

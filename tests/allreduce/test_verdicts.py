@@ -7,7 +7,7 @@ import pytest
 from sglgate.allreduce import paths
 from sglgate.allreduce.messages import ExactAnswer, Served
 from sglgate.allreduce.paths import Refusal
-from sglgate.allreduce.verdicts import judge_engaged, judge_exact
+from sglgate.allreduce.verdicts import judge_declined, judge_engaged, judge_exact
 from sglgate.evidence import Verdict
 from tests.allreduce.ranks import shm_claim
 
@@ -53,6 +53,17 @@ def test_sglangs_own_reason_is_quoted() -> None:
     found = judge_engaged(custom, claim, [[other]], [line])
     assert found.verdict is Verdict.NOT_EXERCISED
     assert "lacks GPU P2P capability" in found.reason
+
+
+def test_a_path_that_must_be_refused_and_is_not_is_red() -> None:
+    custom = paths.path("custom_v1")
+    line = "CustomAllreduce is disabled because it's not supported on more than two PCIe-only GPUs. To silence this"
+    assert judge_declined(custom, ["something else", line]).verdict is Verdict.PASS
+
+    found = judge_declined(custom, ["something else"])
+
+    assert found.verdict is Verdict.FAIL
+    assert "said nothing against custom_v1" in found.reason
 
 
 def test_a_refusal_by_rule_is_not_exercised() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sglgate.config import Candidate, Profile, load_candidates, load_profiles
-from sglgate.config.candidate import select
+from sglgate.config.candidate_files import select
 from sglgate.errors import MisuseError
 
 PROFILE = Profile.model_validate(

@@ -47,3 +47,19 @@ def test_the_excerpt_of_a_signature_is_judged_rightly(name):
     assert answer.cause == excerpt.get("cause", BY_NAME[name].cause), answer.summary_lines()
     if answer.facts.get("signature") == name:
         assert answer.confidence == excerpt.get("confidence", BY_NAME[name].confidence)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[2026-03-01 12:00:00] INFO:     10.0.0.1:30000 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+        '[2026-03-01 12:00:00] INFO:     10.0.0.1:30000 - "GET /health_generate HTTP/1.1" 200 OK',
+        '[2026-03-01 12:00:00] INFO:     10.0.0.1:30000 - "GET /get_model_info HTTP/1.1" 200 OK',
+        '[2026-03-01 12:00:00] INFO:     10.0.0.1:30000 - "POST /generate HTTP/1.1" 503 Service Unavailable',
+        "[2026-03-01 12:00:00 TP0] Cache flushed successfully!",
+        "[2026-03-01 12:00:00 TP0] Abort request. rid='6847fb46'",
+    ],
+)
+def test_the_lines_that_come_by_the_million_hold_no_literal(line):
+    # A literal is looked for by the tail at its rarest letter: a short tail makes every such line be read.
+    assert list(Diagnoser().reader.read(line.encode() + b"\n")) == []

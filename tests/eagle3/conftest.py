@@ -42,6 +42,6 @@ def spec_candidate() -> Callable[..., Candidate]:
 @pytest.fixture
 def fake_pool(fake_stack: Stack, profile: Profile, tmp_path: Path) -> Iterator[ServerPool]:
     """Launches stand-in servers; the last is stopped afterwards."""
-    pool = ServerPool(lambda candidate, log: Server(candidate, profile, fake_stack, "model", log), tmp_path)
+    pool = ServerPool(lambda candidate, log, slots: Server(candidate, profile, fake_stack, "model", log), tmp_path)
     yield pool
     pool.stop()

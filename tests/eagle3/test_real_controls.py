@@ -134,7 +134,7 @@ def pool(stack_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Launches real servers; the last is stopped afterwards."""
     profile, stack = load_profiles(ROOT / "fixtures" / "profiles")["cpu"], read_stack(stack_python)
 
-    def make(candidate: Candidate, log: Path) -> Server:
+    def make(candidate: Candidate, log: Path, slots: tuple[int, ...]) -> Server:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("SGLGATE_CACHE", str(CACHE))
             return Server(with_models(candidate), profile, stack, resolve_model(candidate.model), log)

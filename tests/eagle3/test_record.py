@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -26,7 +27,7 @@ def arm(rate, facts=CLEAN, accepted=None):
     gap = Summary.of([1000 / rate]) if rate else None
     metrics = SimpleNamespace(tok_per_s=rate, gap_ms=gap, acceptance=accepted)
     result = SimpleNamespace(usable=rate is not None, metrics=metrics)
-    return ArmRun("arm", None, {}, facts, {CELL.name: result})  # type: ignore[arg-type]
+    return ArmRun("arm", Path("logs/arm.1.log"), {}, facts, {CELL.name: result})
 
 
 def run(plain, speculative, order="AB", facts=CLEAN):
@@ -37,20 +38,21 @@ RUNS = [run(10.0, 8.0), run(10.0, 80.0, "BA", BUSY), run(10.0, 12.5, "BA")]
 
 
 def test_a_cell_shows_every_block_and_its_rates_leave_the_void_ones_out():
-    found = cell_detail(CELL, RULE, RUNS, explain_cell(CELL.name, RUNS, target_ratio=1))
+    found = cell_detail(CELL, RULE, RUNS, explain_cell(CELL.name, RUNS, target_ratio=1), str)
     assert (found["kind"], found["concurrency"]) == ("chat", 4)
     assert found["plain_tok_per_s"] == pytest.approx(10)
     assert found["speculative_tok_per_s"] == pytest.approx(10)
     assert [block["ratio"] for block in found["blocks"]] == pytest.approx([0.8, 8.0, 1.25])
     assert [bool(block["void"]) for block in found["blocks"]] == [False, True, False]
     assert "foreign load" in found["blocks"][1]["void"]
+    assert found["blocks"][0]["logs"] == ["logs/arm.1.log"] * 2
     assert found["acceptance"] == {"mean": 1.5, "positions": [0.4, 0.1]}
     assert found["cost"]["plain_ms"] == pytest.approx(100)
 
 
 def test_what_was_not_measured_is_null_and_no_number():
     runs = [run(10.0, None)]
-    found = cell_detail(CELL, RULE, runs, explain_cell(CELL.name, runs, target_ratio=1))
+    found = cell_detail(CELL, RULE, runs, explain_cell(CELL.name, runs, target_ratio=1), str)
     assert found["speculative_tok_per_s"] is None
     assert found["blocks"][0]["ratio"] is None
     assert found["cost"] is None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sglgate.evidence import Evidence, Verdict
+from sglgate.run import read_run
 from tests.eagle3.judging import ROOT, judge, red
 
 FAKE_STACK = ROOT / "tests/fake_stack/python"
@@ -103,3 +104,20 @@ def test_a_noisy_machine_and_a_slow_candidate_are_never_green(tmp_path, faults, 
     rounds = 'FAKE_ROUND_MS = "30"' if faults == "slow-step" else ""
     evidence = [e for e in judged(tmp_path, faults, rounds, speed) if e.gate == "speed_against_baseline"]
     assert evidence[-1].verdict in verdicts, evidence[-1].reason
+
+
+def test_the_plain_server_is_asked_once_for_all_settings_that_ask_the_same(tmp_path):
+    fields = {"faults": "", "environment": "", "more": "", "answers": ""}
+    text = CANDIDATE.format(**fields)
+    (tmp_path / "five.toml").write_text(
+        text.replace('name = "spec"', 'name = "five"')
+        .replace("num-steps = 3", "num-steps = 5")
+        .replace("draft-tokens = 4", "draft-tokens = 6")
+    )
+
+    evidence = judge(tmp_path, FAKE_STACK)
+
+    assert red(evidence) == {}
+    assert {e.candidate for e in evidence if e.gate == "greedy"} == {"five", "spec"}
+    (run,) = (tmp_path / "reports").glob("*/")
+    assert [launch["candidate"] for launch in read_run(run).launches] == ["five", "five--plain", "spec"]

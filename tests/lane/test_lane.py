@@ -5,99 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-import psutil
 import pytest
 from junitparser import JUnitXml
 
-from sglgate.evidence import Evidence, Verdict
+from sglgate.cli import main
+from sglgate.evidence import Verdict
 from sglgate.launch.node_lock import NodeLock, default_lock_file
 from sglgate.run import read_evidence, read_run
-
-ROOT = Path(__file__).parents[2]
-FAKE_STACK = ROOT / "tests" / "fake_stack" / "python"
-#: Geometry of SmolLM2-135M: 30 layers x 3 KV heads x (64 + 64) x 2 bytes = 23040 bytes a token.
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 576,
-    "num_hidden_layers": 30,
-    "num_attention_heads": 9,
-    "num_key_value_heads": 3,
-    "torch_dtype": "bfloat16",
-    "vocab_size": 49152,
-    "max_position_embeddings": 8192,
-}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a lane ended."""
-
-    code: int
-    output: str
-    folder: Path | None
-
-    @property
-    def evidence(self) -> list[Evidence]:
-        assert self.folder is not None, self.output
-        return read_evidence(self.folder)
-
-    def red(self) -> dict[str, str]:
-        """Gate -> reason of every record that is not green."""
-        return {e.gate: e.reason for e in self.evidence if e.verdict is not Verdict.PASS}
-
-
-@dataclass(frozen=True)
-class Lane:
-    """Starts lanes in a folder of its own."""
-
-    folder: Path
-
-    def command(self, *arguments: str, marker: str = "cpu") -> list[str]:
-        paths = [
-            "--candidates",
-            str(self.folder),
-            "--reports",
-            str(self.folder / "reports"),
-            "--stack",
-            str(FAKE_STACK),
-        ]
-        # The cache provider would write into the checkout.
-        return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", marker, *paths, *arguments]
-
-    def candidate(self, *faults: str, text: str = "", environment: str = "", tp: int = 1) -> None:
-        model = self.folder / "model"
-        model.mkdir(exist_ok=True)
-        # Two ranks hold half of the heads: 9 and 3 do not divide, so they are doubled.
-        heads = {} if tp == 1 else {"num_attention_heads": 18, "num_key_value_heads": 6, "head_dim": 64}
-        (model / "config.json").write_text(json.dumps(CONFIG | heads))
-        (self.folder / "fake.toml").write_text(
-            f'name = "fake"\nreason = "a test"\nmodel = {json.dumps(str(model))}\n[arguments]\ntp-size = {tp}\n'
-            f"[environment]\nFAKE = {json.dumps(','.join(faults))}\n{environment}\n{text}\n"
-        )
-
-    def run(self, *arguments: str, marker: str = "cpu") -> Outcome:
-        done = subprocess.run(
-            self.command(*arguments, marker=marker), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-        )
-        return Outcome(done.returncode, done.stdout + done.stderr, self.newest())
-
-    def newest(self) -> Path | None:
-        runs = sorted((self.folder / "reports").glob("*/"))
-        return runs[-1] if runs else None
-
-
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    (tmp_path / "lane").mkdir()
-    return Lane(tmp_path / "lane")
+from tests.lane.lanes import FAKE_STACK, ROOT, Lane, marked
 
 
 def test_a_sound_server_is_green_with_evidence_junit_page_and_log(lane: Lane) -> None:
@@ -109,7 +28,7 @@ def test_a_sound_server_is_green_with_evidence_junit_page_and_log(lane: Lane) ->
     assert outcome.red() == {}
     assert outcome.folder is not None
     names = {p.relative_to(outcome.folder).as_posix() for p in outcome.folder.rglob("*") if p.is_file()}
-    assert names == {"evidence.jsonl", "run.json", "junit.xml", "index.html", "logs/fake.1.log"}
+    assert names == {"evidence.jsonl", "run.json", "junit.xml", "index.html", "tests.jsonl", "logs/fake.1.log"}
     suite = next(iter(JUnitXml.fromfile(str(outcome.folder / "junit.xml"))))
     assert suite.tests == len({e.test for e in outcome.evidence}) > 5
     properties = {p.get("name") for p in ElementTree.parse(outcome.folder / "junit.xml").iter("property")}
@@ -283,26 +202,15 @@ def test_secrets_of_the_server_reach_no_report(lane: Lane) -> None:
 def test_an_interrupted_run_leaves_no_server_and_keeps_its_evidence(lane: Lane, how: signal.Signals) -> None:
     lane.candidate()
     mark = f"{lane.folder.parent.name}-{os.getpid()}"
-    process = subprocess.Popen(
-        lane.command(),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "LANE_TEST": mark},
-        # A shell that runs the tests in the background has it ignored, and a child inherits that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    deadline = time.monotonic() + 60
-    while not any(path.stat().st_size for path in lane.folder.glob("reports/*/evidence.jsonl")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert len(_marked(mark)) >= 3, "suite, keeper and server"
+    process = lane.start(mark)
+    lane.await_evidence()
+    assert len(marked(mark)) >= 3, "suite, keeper and server"
 
     deadline = time.monotonic() + 5
     process.send_signal(how)
-    while _marked(mark) and time.monotonic() < deadline:
+    while marked(mark) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert _marked(mark) == []
+    assert marked(mark) == []
     assert read_evidence(lane.newest())
     output = process.communicate(timeout=30)[0].decode()
     run = read_run(lane.newest())
@@ -314,12 +222,20 @@ def test_an_interrupted_run_leaves_no_server_and_keeps_its_evidence(lane: Lane, 
         assert "not all was judged" in (lane.newest() / "index.html").read_text()
 
 
-def _marked(mark: str) -> list[int]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("LANE_TEST") == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-        except psutil.Error:
-            continue
-    return found
+def test_a_run_launches_what_the_plan_says(lane: Lane, capsys: pytest.CaptureFixture[str]) -> None:
+    lane.candidate(name="a", text="[expect.kv]\nrelaunch = true\n")
+    lane.candidate(name="b", tp=2)
+    lane.candidate(name="c")  # the server of a, under another name
+    lane.candidate(name="old", top='sglang = "<0.5.14"')
+    plan = ["plan", "--profile", "cpu", "--root", str(ROOT), "--candidates", str(lane.folder), "--stack"]
+
+    outcome = lane.run()
+
+    assert outcome.code == 0, outcome.output
+    assert main([*plan, str(FAKE_STACK), "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    launched = read_run(outcome.folder).launches
+    assert len(launched) == sum(item["launches"] for item in planned["candidates"]) == planned["fewest"] == 3
+    assert {e.candidate for e in outcome.evidence} == {"a", "b", "c"}
+    assert "left out: old, for SGLang <0.5.14, this stack has 0.5.23" in outcome.output
+    assert set(planned["left_out"]) == {"old"}

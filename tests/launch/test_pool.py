@@ -32,7 +32,7 @@ class _Server:
 
 
 def candidate(name: str, fails: Exception | None = None, sticks: bool = False) -> SimpleNamespace:
-    return SimpleNamespace(name=name, fails=fails, sticks=sticks)
+    return SimpleNamespace(name=name, fails=fails, sticks=sticks, tensor_parallel=1, configuration=name)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def notes() -> list[tuple[str, str | None]]:
 
 @pytest.fixture
 def pool(made: list[_Server], notes: list[tuple[str, str | None]], tmp_path: Path) -> ServerPool:
-    def make(candidate: SimpleNamespace, log: Path) -> _Server:
+    def make(candidate: SimpleNamespace, log: Path, slots: tuple[int, ...]) -> _Server:
         made.append(_Server(candidate, log))
         return made[-1]
 

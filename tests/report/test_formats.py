@@ -88,7 +88,7 @@ def test_hostile_names_break_no_format() -> None:
 
 @pytest.mark.parametrize(("kind", "starts"), [("md", "## PASS"), ("prometheus", "# TYPE"), ("junit", "<?xml")])
 def test_the_command_prints_it_and_writes_nothing(kind: str, starts: str, tmp_path: Path, capsys) -> None:
-    run = Run(tmp_path, INFO.model_copy())
+    run = Run.begin(tmp_path, INFO.model_copy())
     run.add(make())
     run.close(0)
     before = sorted(tmp_path.rglob("*"))

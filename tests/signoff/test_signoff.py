@@ -186,7 +186,7 @@ def test_a_kv_drop_is_put_down_to_draft_accounting_and_sized(tmp_path: Path) -> 
     folders = []
     for name, tokens, first in (("0.5.9", 344_064, False), ("0.5.23", 276_707, True)):
         info = side(name=name, sglang=name).info.model_copy(update={"launches": [], "finished": None})
-        run = Run(tmp_path, info)
+        run = Run.begin(tmp_path, info)
         run.info.launches.append({"candidate": "c", "log": "logs/c.log", "resolved": {}})
         (run.logs / "c.log").write_text(log_of(0.9, tokens, first))
         run.add(make(value=tokens))
@@ -235,7 +235,7 @@ def test_hostile_names_harm_neither_page_nor_markdown() -> None:
 def two_runs(tmp_path: Path) -> list[str]:
     folders = []
     for name, verdict in (("a", Verdict.PASS), ("b", Verdict.FAIL)):
-        run = Run(tmp_path, side(name=name).info)
+        run = Run.begin(tmp_path, side(name=name).info)
         run.add(make(verdict=verdict))
         run.close(0)
         folders.append(str(run.folder))

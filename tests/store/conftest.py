@@ -40,7 +40,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
             name=name, profile="cpu", sglgate="0", started=started, launches=launches or [],
             stack={"digest": f"of-{sglang}", "packages": {"sglang": sglang}}, node={"cpu": "a CPU", "cores": 2},
         )  # fmt: skip
-        run = Run(tmp_path / reports, info)
+        run = Run.begin(tmp_path / reports, info)
         for record in records:
             run.add(record.model_copy(update={"run": name}))
         if finished:

@@ -9,7 +9,6 @@
 ``verdicts`` answers in, findings out: engaged, exact
 ``speed``    timing blocks in, ratios and verdicts per bucket out
 ``budget``   a server's profile in, its communication budget out
-``plot``     time against size as SVG
 
 Nothing here imports torch or sglang; the ranks run :mod:`sglgate.stack_side.allreduce` in the stack.
 """

@@ -49,15 +49,22 @@ class Effort:
     """Fixed counts, the same on every rank and for both contenders.
 
     One block of the decision is ``quads`` times baseline, candidate, candidate, baseline; each of these is
-    ``iterations`` timings of ``calls`` all-reduces.
+    ``iterations`` timings of ``calls`` all-reduces. Many short quads rather than few long ones: what disturbs a
+    machine mostly lasts longer than one timing, and then meets both arms of a quad.
     """
 
-    iterations: int = 12
+    iterations: int = 1
     calls: int = 10
     warmup: int = 3
-    quads: int = 4
+    quads: int = 48
     mode: Literal["eager", "graph"] = "eager"
     deadline_s: float = 300
+
+    @classmethod
+    def of(cls, device: str, *, two_worlds: bool) -> Effort:
+        """What fits the device; two worlds take turns, and each turn has its own warm-up and graph capture."""
+        mode: Literal["eager", "graph"] = "eager" if device == "cpu" else "graph"
+        return cls(mode=mode, iterations=12, quads=4) if two_worlds else cls(mode=mode)
 
 
 @dataclass(frozen=True)
@@ -93,10 +100,8 @@ class Comparison:
         return max((one.n for one in self.decision.decisions.values()), default=0) if self.decision else 0
 
 
-def buckets(
-    claim: Claim, dtypes: Sequence[str], sizes_bytes: Sequence[int], last_level_cache_bytes: int
-) -> list[Bucket]:
-    """Sizes within the claim, each in two regimes: the input in the last-level cache, and not.
+def buckets(claim: Claim, dtypes: Sequence[str], sizes_bytes: Sequence[int], cache_bytes: int) -> list[Bucket]:
+    """Sizes within the claim, each in two regimes: the input in the L2 cache (``cache_bytes``), and not.
 
     A size that fills a quarter of the cache has only the second: the path's own buffers are in it too.
     """
@@ -106,9 +111,9 @@ def buckets(
             shape = (1, size // size_bytes((1,), dtype))
             if not claim.covers(shape, dtype):
                 continue
-            if size <= last_level_cache_bytes // 4:
+            if size <= cache_bytes // 4:
                 found.append(Bucket(shape, dtype, "cached"))
-            found.append(Bucket(shape, dtype, "uncached", 2 * last_level_cache_bytes))
+            found.append(Bucket(shape, dtype, "uncached", 2 * cache_bytes))
     return found
 
 
@@ -123,11 +128,15 @@ def group_seconds(answers: Sequence[TimedAnswer], block: int) -> float:
 
 
 def paired(answers: Sequence[TimedAnswer]) -> Block:
-    """One block of the decision from ABBA quads: the geometric mean of each arm's times."""
+    """One block of the decision from ABBA quads: the median over quads of the quad's log ratio.
+
+    Within a quad a linear drift cancels; a quad that something else disturbed does not move the median.
+    """
     logs = [math.log(group_seconds(answers, position)) for position in range(len(answers[0].blocks))]
-    outer = [value for position, value in enumerate(logs) if position % 4 in (0, 3)]
-    inner = [value for position, value in enumerate(logs) if position % 4 in (1, 2)]
-    return Block(baseline=math.exp(statistics.fmean(outer)), candidate=math.exp(statistics.fmean(inner)), order="ABBA")
+    quads = [logs[start : start + 4] for start in range(0, len(logs), 4)]
+    baseline = statistics.median((first + last) / 2 for first, _, _, last in quads)
+    ratio = statistics.median((second + third - first - last) / 2 for first, second, third, last in quads)
+    return Block(baseline=math.exp(baseline), candidate=math.exp(baseline + ratio), order="ABBA")
 
 
 def compare(

@@ -61,6 +61,15 @@ def judge_engaged(
     return Finding(Verdict.PASS, reason, detail)
 
 
+def judge_declined(path: Path, log_lines: Sequence[str]) -> Finding:
+    """Whether SGLang said that it will not use a path which it must refuse. One that goes without a word is not judged
+    here: that another path served every size shows it."""
+    said = path.refused(log_lines)
+    if said:
+        return Finding(Verdict.PASS, said[0], {"log": said})
+    return Finding(Verdict.FAIL, f"SGLang said nothing against {path.name}, which must be refused here", {"log": []})
+
+
 def _served_row(path: Path, claim: Claim, calls: Sequence[Served]) -> dict[str, Any]:
     first = calls[0]
     return {

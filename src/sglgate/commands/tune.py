@@ -52,8 +52,9 @@ def run(args: argparse.Namespace) -> int:
     import json
     from datetime import UTC, datetime
 
+    from sglgate.commands._models import with_models
     from sglgate.config import load_candidates, load_profiles
-    from sglgate.config.candidate import select
+    from sglgate.config.candidate_files import select
     from sglgate.eagle3.arms import baseline_of, in_words, unequal_arms
     from sglgate.eagle3.cells import Cell, prompts_of
     from sglgate.eagle3.measure import flush, measure_cell
@@ -82,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
     check_arguments(stack, [baseline, longest], profile.environment)
     logs = args.logs or args.root / "reports" / f"tune-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
-    def make(arm: Candidate, log: Path) -> Server:
-        served = _with_models(arm, args.root)
-        return Server(served[0], profile, stack, served[1], log)
+    def make(arm: Candidate, log: Path, slots: tuple[int, ...]) -> Server:
+        served = with_models(arm, args.root)
+        return Server(served[0], profile, stack, served[1], log, slots)
 
     with NodeLock(default_lock_file(), f"tune {candidate.name}"):
         logs.mkdir(parents=True, exist_ok=True)
@@ -112,21 +113,6 @@ def run(args: argparse.Namespace) -> int:
         if unequal:
             print(f"the arms are not equal: {in_words(unequal)}")
     return int(ExitCode.GREEN if surface.pays else ExitCode.RED)
-
-
-def _with_models(candidate: Candidate, root: Path) -> tuple[Candidate, str]:
-    """The candidate and its model as folders; recipes belong to the checkout, not to the installed package."""
-    import importlib
-    import sys
-
-    if not any(str(value).startswith("recipe:") for value in (candidate.model, *candidate.arguments.values())):
-        return candidate, candidate.model
-    sys.path.insert(0, str(root.resolve()))
-    try:
-        resolve = importlib.import_module("fixtures.models.resolve")
-    finally:
-        sys.path.pop(0)
-    return resolve.with_models(candidate), resolve.resolve_model(candidate.model)
 
 
 def _text(surface: Surface, cell: str, logs: Path) -> str:

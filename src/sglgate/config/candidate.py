@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, Final, Literal
+import hashlib
+import json
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from sglgate.config.eagle3 import Eagle3Need
-from sglgate.config.profile import ArgumentValue, Name, Profile, _Strict
-from sglgate.config.toml_files import read_toml, validate
-from sglgate.errors import MisuseError, nearest
+from sglgate.config.profile import ArgumentValue, Name, _Strict
+from sglgate.errors import nearest
 
-MATRIX_CAP: Final = 64
 Suite = Literal["launch", "kv", "allreduce", "eagle3"]
 SUITES_HELP: Final = "the suites that judge it; absent: all that apply"
 #: The suite owns these: a candidate that sets one would be judged at another address than it was launched at.
 RESERVED_ARGUMENTS: Final = {"model-path", "model", "host", "port", "config"}
+
+
+def _is_specifier(text: str) -> str:
+    # Deferred: most candidates name no release.
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        raise ValueError("not a range of releases") from None
+    return text
+
+
+Releases = Annotated[str, AfterValidator(_is_specifier)]
+RELEASES_HELP: Final = 'the SGLang releases that have all of this, such as ">=0.5.14" or ">=0.5.9,<0.5.23"'
 
 
 class ExpectedFailure(_Strict):
@@ -59,12 +71,21 @@ class KvNeed(_Strict):
     fill_deadline_s: float = Field(default=300, gt=0, description="how long the filling may take, seconds")
 
 
+class ExpectedRefusal(_Strict):
+    """A path that the candidate asks for and that SGLang must decline on this machine."""
+
+    path: str = Field(description="custom_v1, torch_symm_mem, ...")
+    reason: str = Field(min_length=1, description="why it cannot serve here")
+    link: str = Field(min_length=1, description="where that is documented")
+
+
 class AllreducePath(_Strict):
     """Which all-reduce path must serve."""
 
     path: str = Field(description="nccl, custom_v1, custom_v2, pcie_ipc, gloo, shm, ...")
     margin: float = Field(default=0.03, gt=0, lt=1, description="what still counts as no slower")
     also_ranks: list[int] = Field(default=[], description="further world sizes to try, outside a server")
+    refused: ExpectedRefusal | None = Field(default=None, description="the path that `path` serves instead of")
 
 
 class Expect(_Strict):
@@ -82,8 +103,10 @@ class Candidate(_Strict):
     name: Name
     profile: Name
     file: str = Field(description="the TOML file it comes from")
+    extends: Name | None = Field(default=None, description="the candidate whose arguments it began with")
     reason: str = Field(min_length=1, description="why it is judged, in prose")
     model: str = Field(min_length=1, description="a recipe of fixtures/models, a folder, or a hub id")
+    sglang: Releases | None = Field(default=None, description=RELEASES_HELP)
     suites: list[Suite] | None = Field(default=None, description=SUITES_HELP)
     arguments: dict[str, ArgumentValue] = Field(default={}, description="server arguments without the dashes")
     environment: dict[str, str] = Field(default={}, description="environment of the server")
@@ -99,6 +122,18 @@ class Candidate(_Strict):
             if key in RESERVED_ARGUMENTS:
                 raise ValueError(f"argument {key!r} belongs to the suite")
         return arguments
+
+    def fits(self, release: str) -> bool:
+        """Whether an SGLang of that version has what this candidate asks for."""
+        from packaging.specifiers import SpecifierSet
+
+        return self.sglang is None or SpecifierSet(self.sglang).contains(release, prereleases=True)
+
+    @property
+    def configuration(self) -> str:
+        """Digest of what is launched: two candidates with one digest are one server under two names."""
+        launched = json.dumps([self.model, self.arguments, self.environment], sort_keys=True)
+        return hashlib.sha256(launched.encode()).hexdigest()[:12]
 
     @property
     def tensor_parallel(self) -> int:
@@ -118,146 +153,3 @@ class Candidate(_Strict):
             elif value is not True:
                 argv.append(str(value))
         return argv
-
-
-class _File(_Strict):
-    """A candidate as it stands in its file: every key may come from the one that it extends."""
-
-    name: Name = Field(description="the file's name without .toml")
-    extends: Name | None = Field(default=None, description="another candidate of the same folder")
-    abstract: bool = Field(default=False, description="only there to be extended; never launched")
-    reason: str | None = Field(default=None, min_length=1, description="why it is judged, in prose")
-    model: str | None = Field(default=None, min_length=1, description="a recipe, a folder or a hub id")
-    suites: list[Suite] | None = Field(default=None, description=SUITES_HELP)
-    arguments: dict[str, ArgumentValue] = Field(default={}, description="server arguments without the dashes")
-    environment: dict[str, str] = Field(default={}, description="NAME = text")
-    expect: Expect = Expect()
-    matrix: dict[str, list[ArgumentValue]] = Field(default={}, description='"arguments.page-size" = [1, 16]')
-
-
-def load_candidates(folder: Path, profile: Profile) -> list[Candidate]:
-    """Every candidate of one profile, in the order of their files, inheritance and matrices resolved.
-
-    Raises:
-        MisuseError: unknown keys, wrong types, a cycle, an unknown parent, a matrix beyond 64 candidates,
-            or two candidates of one name.
-    """
-    raw: dict[str, tuple[Path, dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*.toml")):
-        data = read_toml(path)
-        name = validate(_File, data, path).name
-        if name != path.stem:
-            raise MisuseError("must equal the file's name", file=path, key="name", value=name)
-        raw[name] = (path, data)
-    if not raw:
-        raise MisuseError("no candidate found", file=folder, expected="at least one *.toml")
-
-    found: dict[str, Candidate] = {}
-    for name, (path, data) in raw.items():
-        if data.get("abstract"):
-            continue
-        for candidate in _expand(_inherit(name, raw), path, profile):
-            if candidate.name in found:
-                raise MisuseError(f"{candidate.name!r} is also in {found[candidate.name].file}", file=path)
-            found[candidate.name] = candidate
-    return list(found.values())
-
-
-def select(candidates: Iterable[Candidate], names: Iterable[str]) -> list[Candidate]:
-    """Those named, in the given order of candidates; all of them where no name is given.
-
-    Raises:
-        MisuseError: a name that no candidate bears.
-    """
-    candidates, wanted = list(candidates), list(names)
-    known = {c.name for c in candidates}
-    for name in wanted:
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(sorted(known))}"
-            raise MisuseError("no such candidate", key="--candidate", value=name, expected=hint)
-    return [c for c in candidates if not wanted or c.name in wanted]
-
-
-def _inherit(name: str, raw: Mapping[str, tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
-    """The file's data laid over its parents', nearest last."""
-    chain: list[str] = []
-    here: str | None = name
-    while here is not None:
-        path, data = raw[here]
-        if here in chain:
-            raise MisuseError(f"a cycle: {' -> '.join([*chain, here])}", file=path, key="extends")
-        chain.append(here)
-        parent = data.get("extends")
-        if parent is not None and parent not in raw:
-            near = nearest(parent, raw)
-            raise MisuseError(
-                "no such candidate",
-                file=path,
-                key="extends",
-                value=parent,
-                expected=f"did you mean {near!r}?" if near else f"known: {', '.join(sorted(raw))}",
-            )
-        here = parent
-    merged: dict[str, Any] = {}
-    for ancestor in reversed(chain):
-        # A reason explains one candidate: an inherited one would explain nothing.
-        own = {k: v for k, v in raw[ancestor][1].items() if k not in {"extends", "abstract"}}
-        merged.pop("reason", None)
-        merged = overlay(merged, own)
-    return merged
-
-
-def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """``above`` over ``below``, tables merged key by key, everything else replaced."""
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        merged[key] = overlay(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def _expand(data: dict[str, Any], path: Path, profile: Profile) -> list[Candidate]:
-    file = validate(_File, data, path)
-    size = 1
-    for key, values in file.matrix.items():
-        area, _, name = key.partition(".")
-        if area not in {"arguments", "environment"} or not name:
-            raise MisuseError(
-                "not a matrix axis",
-                file=path,
-                key=f"matrix.{key}",
-                expected="arguments.X or environment.X",
-            )
-        if not values:
-            raise MisuseError("an axis without values", file=path, key=f"matrix.{key}")
-        size *= len(values)
-    if size > MATRIX_CAP:
-        raise MisuseError(
-            f"spans {size} candidates",
-            file=path,
-            key="matrix",
-            expected=f"at most {MATRIX_CAP}; split the file",
-        )
-
-    common = {
-        "arguments": dict(profile.arguments),
-        "environment": dict(profile.environment),
-    }
-    own = {k: v for k, v in data.items() if k not in {"matrix", "extends", "abstract"}}
-    candidates = []
-    for point_values in itertools.product(*file.matrix.values()):
-        point: dict[str, Any] = overlay(common, own)
-        label = file.name
-        for axis, value in zip(file.matrix, point_values, strict=True):
-            area, _, name = axis.partition(".")
-            point = overlay(point, {area: {name: value}})
-            label += f"--{name.lower()}-{_slug(value)}"
-        point |= {"name": label, "profile": profile.name, "file": str(path)}
-        candidates.append(validate(Candidate, point, path))
-    return candidates
-
-
-def _slug(value: ArgumentValue) -> str:
-    text = "-".join(map(str, value)) if isinstance(value, list) else str(value)
-    return "".join(c if (c.isascii() and c.isalnum()) or c in ".-" else "-" for c in text.lower())[:24]

@@ -61,7 +61,7 @@ class Diagnoser:
             self.incident, self._record = Incident(), record
             self._launches += 1
         self.incident.last = (line.number, line.text)
-        if event is None or event.kind in (Kind.FATAL, Kind.ALLREDUCE, Kind.WEIGHTS_PROGRESS):
+        if event is None or event.kind in (Kind.FATAL, Kind.ALLREDUCE, Kind.WEIGHTS_PROGRESS, Kind.VERSION):
             self.incident.add(line, record)
 
     def diagnosis(self, file: str, context: Context | None = None) -> Diagnosis:

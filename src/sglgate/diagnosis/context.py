@@ -15,13 +15,19 @@ _HANGING: Final = re.compile(
     r"(?i)\b(?:hangs?|hung|hanging|stuck|timed? ?out|no progress|never returns?|freezes?|frozen|deadlock)\b"
     r"|卡住|hang住"
 )
-_REMARK: Final = re.compile(r"(?i)\b(?:hangs?|hung|hanging|stuck)\b|卡住|hang住")
+_REMARK: Final = re.compile(r"(?i)\b(?:hangs?|hung|hanging|stuck|deadlocks?)\b|卡住|hang住")
+# What tells that a person wrote of a hang, or of peer-to-peer transfers, anywhere in a report.
+REMARK_NEEDLES: Final = (" hang ", " hangs", " hung", "to hang", " stuck", "deadlock", "IOMMU", "ACS", "P2P_DISABLE")
 _NVIDIA_SMI: Final = re.compile(r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB")
 
 
 _PEER_TO_PEER: Final = re.compile(
     r"(?i)\bIOMMU\b|\bACS\b|P2P_DISABLE|P2P_LEVEL|peer-to-peer|\bP2P\b.{0,40}(?:hang|stuck)"
 )
+
+
+_SENTENCE_WORDS: Final = 5
+_LONG_REMARK_WORDS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +73,18 @@ class Context:
         return _PEER_TO_PEER.search(self.text) is not None
 
 
+def is_remark_of_peer_to_peer(text: str) -> bool:
+    """Whether a line that no program wrote speaks of peer-to-peer transfers, the IOMMU or ACS."""
+    by_a_program = "NCCL INFO" in text or "NCCL WARN" in text
+    return len(text.split()) >= _SENTENCE_WORDS and not by_a_program and _PEER_TO_PEER.search(text) is not None
+
+
 def is_remark_of_hanging(text: str) -> bool:
     """Whether a line was written by a person who watched it hang.
 
     NCCL, too, warns of what "can lead to ... hang", and a log speaks of timeouts all the time.
     """
-    by_a_person = 3 <= len(text.split()) < 30 and "WARN" not in text and "or hang" not in text
+    by_a_person = 3 <= len(text.split()) < _LONG_REMARK_WORDS and "WARN" not in text and "or hang" not in text
     return by_a_person and _REMARK.search(text) is not None
 
 

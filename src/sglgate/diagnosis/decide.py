@@ -28,6 +28,8 @@ _EMPTY_ENOUGH: Final = 0.8
 _RECOVERABLE: Final = "get a response from detokenizer"
 _CHAIN_LINES: Final = 250
 _COLLECTIVE: Final = re.compile(r"(?i)nccl|all_?reduce|all_?gather")
+_DENIED: Final = frozenset({"model_unsupported.architecture", "model_unsupported.known"})
+_FAMILY_LETTERS: Final = 4
 _OOM_CAUSES: Final = frozenset({"weights_oom", "graph_capture_oom", "runtime_oom", "gpu_memory_held"})
 
 
@@ -77,7 +79,14 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
     chosen = _choose(real)
     if chosen is None:
         return _without_cause(incident, record, context, deadly, failures, hints)
+    if (reason := _dropped_module(chosen, hints)) is not None:
+        return Verdict("failed", chosen.phase, reason.cause, "likely", hit=reason, hints=hints, note="dropped_module")
     cause, confidence, note = _refine(chosen, real, hints, record)
+    if chosen.signature.name == "shm_too_small.bus" and Phase.WEIGHTS in (chosen.phase, incident.fault_phase):
+        # A mapped file that cannot be read ends the same way, and says as little.
+        return Verdict(
+            "failed", Phase.WEIGHTS, "unknown", "unknown", hit=chosen, hints=hints, note="bus_error_in_weights"
+        )
     outcome: Outcome = "hung" if cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
     if chosen.quoted or _doubtful(chosen, real, failures, deadly, record):
         confidence = _weaker(confidence)
@@ -101,8 +110,32 @@ def _choose(hits: list[Hit]) -> Hit | None:
     )
 
 
+def _dropped_module(denied: Hit, hints: tuple[Hit, ...]) -> Hit | None:
+    """Why the module of a denied architecture did not import, if the log tells it."""
+    if denied.signature.name not in _DENIED:
+        return None
+    words = re.findall(r"\w+", denied.facts.get("architectures", "").lower())
+    found = []
+    for hint in hints:
+        module = hint.module.lower().replace("_", "")
+        shared = max((_shared_letters(word, module) for word in words), default=0)
+        # Every release has the known architectures; of another one only its very own module can tell.
+        if shared >= (
+            _FAMILY_LETTERS if denied.signature.name.endswith(".known") else max(_FAMILY_LETTERS, len(module))
+        ):
+            found.append((-shared, hint.signature.grade, hint.line, hint))
+    return min(found, key=lambda entry: entry[:3])[3] if found else None
+
+
+def _shared_letters(word: str, other: str) -> int:
+    pairs = zip(word, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(word), len(other)))
+
+
 def _survived(hit: Hit, record: StartupRecord) -> bool:
     """Whether the rank that printed it went on with its launch: then it was no failure, whatever it says."""
+    if hit.title:
+        return False
     own = record.ranks.get(hit.rank)
     later = sum(1 for mark in own.marks if mark.line > hit.line) if own is not None else 0
     if hit.rank == "" and len(record.ranks) > 1 and hit.phase in (Phase.START, Phase.IMPORT, Phase.CONFIG):
@@ -183,6 +216,8 @@ def _doubtful(
     above = range(chosen.exception_line - _CHAIN_LINES, chosen.exception_line)
     if any(failure.line in above and failure.rank == chosen.rank for failure in open_questions):
         return True
+    if chosen.cause in _OOM_CAUSES and chosen.signature.phases and not chosen.framed:
+        return True  # the phase, and with it the remedy, is only taken from the last mark
     return chosen.cause == "illegal_memory_access" and bool(_COLLECTIVE.search(chosen.text))
 
 
@@ -212,6 +247,8 @@ def _without_cause(
         note = "kv_pool_oom" if failure and "OutOfMemory" in failure.type else ""
         return Verdict("failed", phase, "unknown", "unknown", failure=failure, hints=hints, note=note)
     phase = from_marks(record, "")
+    if incident.remarked_hang and incident.noted_peer_to_peer:
+        return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="told")
     interrupted = incident.asked_to_stop_line is not None and record.ready_line is None
     if context.hanging or incident.noted_hang or (interrupted and phase is Phase.DIST_INIT):
         world = _world_size(record)

@@ -11,15 +11,19 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 from sglgate.diagnosis import phases
 from sglgate.diagnosis.causes import SIGNATURES
+from sglgate.diagnosis.context import REMARK_NEEDLES, is_remark_of_hanging, is_remark_of_peer_to_peer
 from sglgate.diagnosis.model import Hit, Phase, Signature
 from sglgate.logs import StartupRecord
 from sglgate.logs.lines import Line
 
 _FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)\s*$')
+# faulthandler's own form, innermost frame first.
+_FAULT_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+ in (?P<function>\S+)\s*$')
 _EXCEPTION: Final = re.compile(
     r"^(?:\[rank\d+\]:\s*)?(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure)|OutOfResources|Exception)"
     r"(?:: (?P<message>.*)|:?$)"
@@ -32,13 +36,17 @@ _MARGIN: Final = re.compile(
 )
 # An exception told in the middle of a sentence or behind another program's prefix.
 _QUOTED: Final = re.compile(r"(?<![\w'\"/])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?=\S)")
+# A report's title stands above its log, and tells how that ended.
+_TITLE: Final = re.compile(r"^#{1,3} (?:\[[^\]]*\]:?\s*)*(?=\S)")
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
     r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
-    r"trying (?:port|another|next)|retry(?:ing)?\b|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in"
+    r"trying (?:port|another|next)|retry(?:ing)?\b|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|may not be an issue|\w{2}Warning: "
 )
+# The registry goes on without a model whose module does not import, and later denies its architecture.
+_DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
 _MAX_FACT: Final = 120
 NEEDLES: Final = tuple(
     dict.fromkeys(
@@ -55,6 +63,8 @@ NEEDLES: Final = tuple(
             "Traceback (most recent",
             "OutOfResources",
             "failed with exit",
+            "Ignore import error when loading",
+            *REMARK_NEEDLES,
         ]
     )
 )
@@ -92,6 +102,7 @@ class _RankState:
     in_message: bool = False
     message_frames: tuple[str, ...] = ()
     exception_line: int = 0
+    unraisable: bool = False
 
 
 @dataclass(slots=True)
@@ -105,6 +116,7 @@ class Incident:
 
     def __init__(self, signatures: Iterable[Signature] = SIGNATURES) -> None:
         self._signatures = tuple(signatures)
+        self._by_needle = _by_needle(self._signatures)
         self._states: dict[str, _RankState] = {}
         self._hits: dict[tuple[str, str], _Kept] = {}
         self.failures: list[Failure] = []
@@ -114,6 +126,9 @@ class Incident:
         self.asked_to_stop_line: int | None = None
         self.last: tuple[int, str] | None = None
         self.noted_hang = False
+        self.noted_peer_to_peer = False
+        self.remarked_hang = False
+        self.fault_phase: Phase | None = None
 
     @property
     def hits(self) -> list[Hit]:
@@ -136,14 +151,26 @@ class Incident:
                 state.frames.append(_short(frame["path"]) + ":" + frame["function"])
             state.in_message = False
             return
+        if not line.stamped:
+            self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
+            self.remarked_hang = self.remarked_hang or is_remark_of_hanging(text)
+        if fault := _FAULT_FRAME.match(text):
+            place = _short(fault["path"]) + ":" + fault["function"]
+            self.fault_phase = self.fault_phase or phases.from_frames([place], whole=False)
+            return
         if "Traceback (most recent call last)" in text:
             state.frames, state.in_message = [], False
         if self.asked_to_stop_line is None and _ASKED_TO_STOP.search(text):
             self.asked_to_stop_line = line.number
+        state.unraisable = state.unraisable or "Exception ignored in" in text
         self._deadly(line, rank, text)
         exception = None if line.stamped else _EXCEPTION.match(text.strip())
         if exception is None and state.frames and not line.stamped:
             exception = _EXCEPTION_UNDER_FRAMES.match(text)
+        if exception and state.unraisable and state.frames:
+            # A destructor's: the interpreter prints it and goes on.
+            state.unraisable, state.frames = False, []
+            return
         if exception:
             state.message_frames = tuple(state.frames)
             state.in_message, state.exception_line = True, line.number
@@ -163,10 +190,15 @@ class Incident:
         if text[:1].isspace() and not line.stamped and state.frames and not bare_assert:
             return  # a quoted line of source code speaks of failures without being one
         raised_at = state.exception_line if state.in_message else line.number if bare_assert else 0
+        if not line.stamped and not raised_at and (title := _TITLE.match(text)):
+            self._match(line, rank, text[title.end() :], state, line.number, record, True, title=True)
+            return
         quoted = None if raised_at or line.stamped or _HARMLESS.search(text) else _QUOTED.search(text)
         if quoted:
             text, raised_at = text[quoted.start() :], line.number
         self._match(line, rank, text.strip(), state, raised_at, record, quoted is not None)
+        if dropped := _DROPPED.search(text):
+            self._match(line, rank, dropped["error"], state, line.number, record, False, dropped["module"])
 
     def _match(
         self,
@@ -177,11 +209,15 @@ class Incident:
         raised_at: int,
         record: StartupRecord,
         quoted: bool,
+        module: str = "",
+        title: bool = False,
     ) -> None:
-        candidates = [s for s in self._signatures if any(needle in text for needle in s.needles)]
+        present = [index for needle, index in self._by_needle if needle in text]
+        candidates = [self._signatures[at] for at in sorted({at for index in present for at in index})]
         if not candidates or (not raised_at and _HARMLESS.search(text)):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
+        frames = () if module or title else frames
         phase: Phase | None = None
         for signature in candidates:
             found = signature.match(text, frames)
@@ -203,11 +239,13 @@ class Incident:
                     facts,
                     quoted,
                     bool(frames),
+                    module,
+                    title,
                 )
             )
 
     def _keep(self, hit: Hit) -> None:
-        kept = self._hits.setdefault((hit.signature.name, hit.rank), _Kept())
+        kept = self._hits.setdefault((hit.signature.name + hit.module, hit.rank), _Kept())
         if len(kept.first) < 3:
             kept.first.append(hit)
         else:
@@ -220,6 +258,16 @@ class Incident:
         if _DEADLY.search(text) and not _NEVER.search(text):
             entry = (line.number, rank, text[:500])
             (self.deadly if len(self.deadly) < 100 else self.late_deadly).append(entry)
+
+
+@cache
+def _by_needle(signatures: tuple[Signature, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Each literal once, with the places of the signatures that look for it."""
+    places: dict[str, list[int]] = {}
+    for at, signature in enumerate(signatures):
+        for needle in signature.needles:
+            places.setdefault(needle, []).append(at)
+    return tuple((needle, tuple(index)) for needle, index in places.items())
 
 
 def _short(path: str) -> str:

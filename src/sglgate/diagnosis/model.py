@@ -136,7 +136,8 @@ class Hit:
 
     ``exception_line`` is where the exception begins that the line belongs to, 0 where it belongs to none.
     ``quoted``: the exception stands in the middle of an unstamped line, as somebody told it.
-    ``framed``: a traceback's frames stand above it.
+    ``framed``: a traceback's frames stand above it. ``module``: the model's module that was dropped because
+    its import failed with this. ``title``: it stands in a heading over the log.
     """
 
     signature: Signature
@@ -149,6 +150,8 @@ class Hit:
     facts: dict[str, str] = field(default_factory=dict)
     quoted: bool = False
     framed: bool = False
+    module: str = ""
+    title: bool = False
 
     @property
     def exception(self) -> bool:
@@ -162,8 +165,9 @@ class Hit:
 
     @property
     def grade(self) -> Grade:
-        """That of the signature, or HINT where an exception was asked for and this is none."""
-        return Grade.HINT if self.signature.raised and not self.exception else self.signature.grade
+        """That of the signature; HINT where an exception was asked for and this is none, or was survived."""
+        mere_hint = self.module or (self.signature.raised and not self.exception)
+        return Grade.HINT if mere_hint else self.signature.grade
 
 
 @dataclass(frozen=True, slots=True)

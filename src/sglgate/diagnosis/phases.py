@@ -46,13 +46,16 @@ _MARKS: Final = {
 }
 
 
-def from_frames(frames: list[str]) -> Phase | None:
-    """The phase that a traceback tells, frames outermost first as ``path:function``; None where it tells none."""
+def from_frames(frames: list[str], *, whole: bool = True) -> Phase | None:
+    """The phase that a traceback tells, frames outermost first as ``path:function``; None where it tells none.
+
+    Only a whole traceback that ends in a module's body tells of an import.
+    """
     for frame in reversed(frames):
         for pattern, phase in _FRAMES:
             if pattern.search(frame):
                 return phase
-    return Phase.IMPORT if frames and _IMPORT.search(frames[-1]) else None
+    return Phase.IMPORT if whole and frames and _IMPORT.search(frames[-1]) else None
 
 
 def from_marks(record: StartupRecord, rank: str) -> Phase:

@@ -63,6 +63,11 @@ def _unknown(verdict: Verdict) -> str:
             "the card ran out of memory, and nothing shows in which phase: weights, KV pool, graphs and serving "
             f"need opposite remedies; {_COLLECT}"
         )
+    if verdict.note == "bus_error_in_weights":
+        return (
+            "a mapped file could not be read: compare the sizes of the weight files with the hub's, look at the disk "
+            f"or the network mount, at free host memory, and at /dev/shm of the container; {_COLLECT}"
+        )
     if verdict.outcome == "cut" and verdict.phase is Phase.DIST_INIT:
         return (
             "if the server still lived when the log ended, try NCCL_P2P_DISABLE=1 "

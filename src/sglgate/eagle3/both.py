@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sglgate.config import Candidate
 from sglgate.config.eagle3 import Eagle3Need
@@ -15,6 +15,20 @@ from sglgate.eagle3.probes import Answer, Probe, ask_all, derived_probes, greedy
 from sglgate.launch import Server
 from sglgate.launch.pool import ServerPool
 from sglgate.load import PromptSet
+
+#: What SGLang takes where it chooses the number of steps itself, at most; shorter runs lie inside its ends.
+_LONGEST_DEFAULT_STEPS: Final = 5
+
+
+@dataclass(frozen=True)
+class PlainSide:
+    """What a baseline's server said, and what it was asked beside the greedy answers."""
+
+    log: Path
+    info: Mapping[str, Any]
+    steps: int
+    derived: Sequence[Probe]
+    heard: Mapping[str, Answer]
 
 
 @dataclass(frozen=True)
@@ -26,8 +40,21 @@ class BothArms:
     logs: tuple[Path, ...]
 
 
-def ask_both(pool: ServerPool, candidate: Candidate, need: Eagle3Need, prompts: Mapping[str, PromptSet]) -> BothArms:
+def ask_both(
+    pool: ServerPool,
+    candidate: Candidate,
+    need: Eagle3Need,
+    prompts: Mapping[str, PromptSet],
+    before: dict[str, PlainSide],
+) -> BothArms:
     """Greedy answers of the candidate, the ends cut from them, then all of it again from the baseline.
+
+    Args:
+        pool: launches both servers.
+        candidate, need: what speculates, and what is expected of it.
+        prompts: by kind.
+        before: baselines that were asked for other candidates. One that gave the same greedy answers as its candidate
+            was asked ends that fit every candidate, so it is not launched again; it is added here.
 
     Raises:
         LaunchError: an arm did not come up, or died while it was asked.
@@ -35,16 +62,22 @@ def ask_both(pool: ServerPool, candidate: Candidate, need: Eagle3Need, prompts: 
     baseline, server = baseline_of(candidate), pool.get(candidate)
     greedy = greedy_probes(need.answers, prompts, need.template)
     said = _asked(pool, server, greedy)
-    steps = candidate.arguments.get("speculative-num-steps")
-    # Where SGLang chooses the number itself, a run of 5 + 1 tokens is its longest default.
-    derived = derived_probes(greedy, said, steps if type(steps) is int else 5)
+    asked_for = candidate.arguments.get("speculative-num-steps")
+    steps = max(_LONGEST_DEFAULT_STEPS, asked_for if type(asked_for) is int else 0)
+    key = f"{baseline.configuration} {need.template!r} {need.answers!r}"
+    known = before.get(key)
+    fits = known is not None and known.steps >= steps
+    derived = list(known.derived) if known is not None and fits else derived_probes(greedy, said, steps)
     said |= _asked(pool, server, derived)
-    plain = pool.fresh(baseline)
-    heard = _asked(pool, plain, [*greedy, *derived])
+    if known is None or not fits:
+        plain = pool.fresh(baseline)
+        known = PlainSide(plain.log, plain.info, steps, derived, _asked(pool, plain, [*greedy, *derived]))
+        if all(known.heard[probe.name].ids == said[probe.name].ids for probe in greedy):
+            before[key] = known
     return BothArms(
-        unequal_arms(plain.info, server.info, need.may_differ),
-        compare([*greedy, *derived], heard, said, need.answers.tie_nats),
-        (plain.log, server.log),
+        unequal_arms(known.info, server.info, need.may_differ),
+        compare([*greedy, *derived], known.heard, said, need.answers.tie_nats),
+        (known.log, server.log),
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from sglgate.decision import Block, Rule
@@ -22,7 +23,13 @@ def aa_detail(cell: str, rule: Rule, runs: Sequence[BlockRun]) -> dict[str, Any]
     return {AA_DETAIL: {f"eagle3/tok_per_s/{cell}": [block.log_ratio for block in valid if _measured(block)]}}
 
 
-def cell_detail(cell: Cell, rule: Rule, runs: Sequence[BlockRun], why: CostExplanation | None) -> dict[str, Any]:
+def cell_detail(
+    cell: Cell,
+    rule: Rule,
+    runs: Sequence[BlockRun],
+    why: CostExplanation | None,
+    log_name: Callable[[Path], str],
+) -> dict[str, Any]:
     """One cell of the comparison: each block, the rates of both arms over the valid ones, what explains the ratio."""
     blocks = [run.blocks()[cell.name] for run in runs]
     valid, voided = sift(rule.void_rules, blocks)
@@ -45,8 +52,9 @@ def cell_detail(cell: Cell, rule: Rule, runs: Sequence[BlockRun], why: CostExpla
                 "speculative_tok_per_s": block.candidate,
                 "ratio": math.exp(block.log_ratio) if _measured(block) else None,
                 "void": void.get(index, ""),
+                "logs": [log_name(run.baseline.log), log_name(run.candidate.log)],
             }
-            for index, block in enumerate(blocks)
+            for index, (block, run) in enumerate(zip(blocks, runs, strict=True))
         ],
         # Fixed prompts answered greedily: every block has the same acceptance, save near-ties. The last one's.
         "acceptance": (

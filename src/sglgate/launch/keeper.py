@@ -54,6 +54,8 @@ class Keeper:
     def __init__(self, argv: list[str], log: str) -> None:
         if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "cannot become the child subreaper")
+        if cores := os.environ.get("SGLGATE_CORES"):
+            os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
         with Path(log).open("ab", buffering=0) as out:
             self.server = subprocess.Popen(
                 argv,

@@ -17,6 +17,8 @@ from sglgate.launch.node_lock import default_lock_file
 
 #: Stands in the environment of every process of a launch, whatever its session and parent.
 TAG: Final = "SGLGATE_LAUNCH"
+#: The process that answers for a launch, where several share one run: set by the first of them.
+OWNER: Final = "SGLGATE_OWNER"
 _KEEPERS_NEED_S: Final = 5.0
 #: Names that SGLang, torch, NCCL and Python give to segments. Whatever else lies there is somebody's file.
 _SEGMENT: Final = re.compile(r"(sglang_|psm_|sem\.|torch_|nccl-|cuda\.shm)")
@@ -24,8 +26,8 @@ _SHM: Final = Path("/dev/shm")  # noqa: S108 - listed, never written
 
 
 def tag() -> str:
-    """This process's tag. It names the node lock too: runs under another lock are not ours to find."""
-    return f"{default_lock_file()}:{os.getpid()}"
+    """This run's tag. It names the node lock too: runs under another lock are not ours to find."""
+    return f"{default_lock_file()}:{os.environ.get(OWNER, os.getpid())}"
 
 
 def tagged_processes() -> dict[int, str]:
@@ -69,15 +71,21 @@ class MemoryLedger:
     The memory of a process that no longer exists is free by the kernel's own account. Two things can outlive it: GPU
     memory, which a driver frees late and not always, and segments in /dev/shm (SGLang 0.5.23 ends without unlinking
     its ``sglang_loads_*.shm``).
+
+    Args:
+        profile: what "free" means.
+        gpus: those that the server may use, all if empty; what happens on others is somebody else's.
     """
 
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
+    def __init__(self, profile: Profile, gpus: tuple[int, ...] = ()) -> None:
+        self._profile, self._gpus = profile, gpus
         self._gpu_mib = self._used_mib()
         self._segments = self._own_segments()
 
     def _used_mib(self) -> dict[int, int]:
-        return {gpu.index: gpu.used_mib for gpu in read_gpus()} if self._profile.needs_gpu else {}
+        if not self._profile.needs_gpu:
+            return {}
+        return {gpu.index: gpu.used_mib for gpu in read_gpus() if not self._gpus or gpu.index in self._gpus}
 
     def _own_segments(self) -> set[str]:
         if not _SHM.is_dir():

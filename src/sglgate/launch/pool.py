@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sglgate.config import Candidate
 from sglgate.launch.errors import LaunchError, LeftoverError
+from sglgate.launch.grounds import Grounds
 from sglgate.launch.server import Server
 from sglgate.naming import file_name
 
@@ -15,22 +16,30 @@ class ServerPool:
     """Hands out servers; whoever asks for another candidate ends the one before.
 
     Args:
-        make: builds the server of a candidate, given its log path.
+        make: builds the server of a candidate, given its log path and the slots that it may use.
         logs: folder of the logs, one a launch.
         note: told of each launch, with the problem if it failed.
+        grounds: the leases of this process; without, it has the machine to itself.
     """
 
     def __init__(
         self,
-        make: Callable[[Candidate, Path], Server],
+        make: Callable[[Candidate, Path, tuple[int, ...]], Server],
         logs: Path,
         note: Callable[[Server, str | None], None] = lambda server, problem: None,
+        grounds: Grounds | None = None,
     ) -> None:
         self._make, self._logs, self._note = make, logs, note
+        self.grounds = grounds or Grounds()
         self._running: Server | None = None
         self._failed: dict[str, LaunchError] = {}
         self._leftover: LeftoverError | None = None
         self._launches: dict[str, int] = {}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a server of this pool is up."""
+        return self._running is not None
 
     def get(self, candidate: Candidate) -> Server:
         """The running server of ``candidate``, launched now if need be.
@@ -39,19 +48,22 @@ class ServerPool:
             LaunchError: its launch failed, now or before in this run.
             LeftoverError: an earlier server could not be proved gone.
         """
-        if candidate.name in self._failed:
-            raise self._failed[candidate.name]
-        if self._running is not None and self._running.candidate.name == candidate.name:
-            return self._running
+        if candidate.configuration in self._failed:
+            raise self._failed[candidate.configuration]
+        running = self._running
+        if running is not None and running.candidate.configuration == candidate.configuration:
+            return running
         return self.fresh(candidate)
 
     def fresh(self, candidate: Candidate) -> Server:
         """A new launch of ``candidate``, whatever runs now: for tests that compare launches."""
         self.stop()
+        slots = self.grounds.need(candidate.tensor_parallel, f"server of {candidate.name}")
         number = self._launches.get(candidate.name, 0) + 1
+        while (log := self._logs / f"{file_name(candidate.name)}.{number}.log").exists():
+            number += 1  # a run that is resumed has logs already
         self._launches[candidate.name] = number
-        log = self._logs / f"{file_name(candidate.name)}.{number}.log"
-        server = self._make(candidate, log)
+        server = self._make(candidate, log, slots)
         try:
             server.start()
         except LeftoverError as error:
@@ -59,7 +71,7 @@ class ServerPool:
             self._note(server, str(error))
             raise
         except LaunchError as error:
-            self._failed[candidate.name] = error
+            self._failed[candidate.configuration] = error
             self._note(server, str(error))
             raise
         self._running = server
@@ -75,7 +87,7 @@ class ServerPool:
             return None
         self.stop()
         error = LaunchError(problem, phase="serving", log=server.log, diagnosis=server.diagnose())
-        self._failed[server.candidate.name] = error
+        self._failed[server.candidate.configuration] = error
         return error
 
     def stop(self, grace_s: float | None = None) -> None:
@@ -94,3 +106,8 @@ class ServerPool:
                 raise
             # Only now: an interrupt in the middle must find the server again.
             self._running = None
+        self.grounds.give_up()
+
+    def recall(self, failures: dict[str, LaunchError]) -> None:
+        """What an earlier part of this run saw fail to launch, by configuration: it is not tried again."""
+        self._failed.update(failures)

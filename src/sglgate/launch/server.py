@@ -11,15 +11,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sglgate.config import Candidate, Profile
+from sglgate.config.profile import Deadlines
 from sglgate.errors import SglgateError
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.errors import LaunchError
+from sglgate.launch.grounds import slot_environment
 from sglgate.launch.keeping import Kept
 from sglgate.launch.leftovers import TAG, MemoryLedger, require_no_others, tag
 from sglgate.launch.ports import free_port
 from sglgate.launch.watch import LogWatch
 from sglgate.logs.record import StartupRecord
 from sglgate.redact import redact
+from sglgate.run import now
 from sglgate.stack import Stack, inherited_environment
 
 if TYPE_CHECKING:
@@ -45,14 +48,28 @@ class Server:
         stack: with which interpreter.
         model: folder or id to serve.
         log: its log file, written by the server itself.
+        slots: the GPUs (or cores) that it may use; empty for all.
+        deadlines: of its start, where they are not the profile's.
     """
 
-    def __init__(self, candidate: Candidate, profile: Profile, stack: Stack, model: str, log: Path) -> None:
+    def __init__(
+        self,
+        candidate: Candidate,
+        profile: Profile,
+        stack: Stack,
+        model: str,
+        log: Path,
+        slots: tuple[int, ...] = (),
+        deadlines: Deadlines | None = None,
+    ) -> None:
         self.candidate, self.profile, self.stack, self.model, self.log = candidate, profile, stack, model, log
+        self.slots, self.deadlines = slots, deadlines or profile.deadlines
         self.port = free_port()
         api_key = candidate.arguments.get("api-key")
         self.client = Client(self.port, str(api_key) if api_key is not None else None)
         self.watch = LogWatch(log)
+        #: When its process was started, UTC.
+        self.began: str | None = None
         self.phase_s: dict[str, float] = {}
         self.ready_lag_s: float | None = None
         #: The server's own resolved arguments and state: the truth, whatever was asked.
@@ -99,9 +116,10 @@ class Server:
             LeftoverError: an earlier server's process still lives, so nothing was started.
         """
         require_no_others()
-        self._ledger = MemoryLedger(self.profile)
-        begun = time.monotonic()
-        self._kept = Kept(self.argv, self.log, server_environment(self.candidate))
+        self._ledger = MemoryLedger(self.profile, self.slots)
+        begun, self.began = time.monotonic(), now()
+        own = slot_environment(self.slots, self.profile.needs_gpu)
+        self._kept = Kept(self.argv, self.log, server_environment(self.candidate) | own)
         try:
             self._await_ready(begun)
             self.info = self.client.server_info()
@@ -120,8 +138,8 @@ class Server:
             if died is not None:
                 self._fail(died, "first_token" if probe else self.watch.phase)
             if probe is None and self.watch.ready_seen_at is not None:
-                probe = _Probe(self.client, self.profile.deadlines.first_token_s)
-            if probe is None and (limit := self.watch.overdue(self.profile.deadlines)) is not None:
+                probe = _Probe(self.client, self.deadlines.first_token_s)
+            if probe is None and (limit := self.watch.overdue(self.deadlines)) is not None:
                 self._fail(f"no progress: the phase took more than its {limit:g} s", self.watch.phase)
             if probe is not None and probe.done.is_set():
                 if probe.error is not None:
@@ -155,6 +173,9 @@ class Server:
         """The launch as ``run.json`` keeps it: phases in seconds, command line, the server's own arguments."""
         return {
             "candidate": self.candidate.name,
+            "configuration": self.candidate.configuration,
+            "slots": list(self.slots),
+            "began": self.began,
             "phase_s": {phase: round(seconds, 3) for phase, seconds in self.phase_s.items()},
             "ready_lag_s": self.ready_lag_s,
             # Redacted as one line: in a list an option and its value stand apart.

@@ -12,7 +12,7 @@ from functools import cache
 # How often a byte starts something in a server log, roughly; unlisted bytes are rare.
 _COMMON = {byte: rank for rank, byte in enumerate(b"zqxjkvbwyfgmpcudlhrsnioate", start=1)}
 _COMMON.update({ord(char): 40 for char in " 0123456789.,:-_=[]()/'\"\n"})
-_MINIMUM_TAIL = 5
+_MINIMUM_TAIL = 9
 
 
 def _entry(literal: bytes) -> bytes:

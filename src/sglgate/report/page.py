@@ -1,20 +1,23 @@
-"""The run as one self-contained HTML page: no script from elsewhere, no font, no network."""
+"""The run as one self-contained HTML page: no script, no font, no network; a policy in the page forbids them."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sglgate.errors import SglgateError
-from sglgate.report.board import MACHINE, build_board, run_verdict
-from sglgate.run import read_evidence, read_run
-from sglgate.stack import HEADLINE_PACKAGES, write_atomically
+from sglgate.naming import visible
+from sglgate.stack import write_atomically
 
 if TYPE_CHECKING:
     import jinja2
 
-_TAIL_LINES: Final = 40
-_TAIL_BYTES: Final = 64 << 10
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+#: A name longer than this is cut on the page; a text, at the second.
+_NAME_LIMIT: Final = 120
+_TEXT_LIMIT: Final = 4000
 
 
 def write_html(folder: Path) -> Path:
@@ -35,34 +38,44 @@ def template_environment() -> jinja2.Environment:
     """Templates of ``report/templates``: everything is escaped, a name that is not there is an error."""
     # Deferred: only a run that ends needs a template engine, every collection would pay for it.
     import jinja2
+    from markupsafe import Markup
+
+    from sglgate.report.excerpts import href
+
+    def finalize(value: Any) -> Any:
+        is_plain = isinstance(value, str) and not isinstance(value, Markup)
+        return visible(value, _TEXT_LIMIT) if is_plain else value
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sglgate.report"),
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
+        finalize=finalize,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["figure"] = _figure
     environment.filters["seconds"] = lambda s: f"{s:.1f} s"
+    environment.filters["name"] = lambda text: visible(str(text), _NAME_LIMIT)
+    environment.filters["drawn"] = Markup
+    environment.filters["href"] = href
     return environment
 
 
 def render(folder: Path) -> str:
     """The page as text; the same evidence gives the same bytes."""
-    info, evidence = read_run(folder), read_evidence(folder)
-    board = build_board(evidence)
+    from markupsafe import Markup
+
+    from sglgate.report.content import page_content
+
+    css = "\n".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "pictures.css"))
     return (
         template_environment()
         .get_template("index.html")
         .render(
-            info=info,
-            board=board,
-            machine=MACHINE,
-            verdict=run_verdict(info, board),
-            headline=_headline(info.stack),
-            tails={log: _tail(folder / log) for _, _, cell in board.reds() for log in cell.telling.logs},
-            evidence_count=len(evidence),
+            **page_content(folder),
+            css=Markup(css),  # noqa: S704 - our own files
+            css_digest=base64.b64encode(hashlib.sha256(css.encode()).digest()).decode(),
         )
     )
 
@@ -70,29 +83,9 @@ def render(folder: Path) -> str:
 def _figure(value: Any) -> str:
     if value is None:
         return "–"
+    if isinstance(value, tuple):
+        return " … ".join(map(_figure, value))
     if isinstance(value, float):
         return f"{value:.6g}"
     # Thin spaces: a seven-digit token count is unreadable without.
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def _headline(stack: dict[str, Any]) -> dict[str, str]:
-    packages = stack.get("packages", {})
-    found = {name: packages[name] for name in HEADLINE_PACKAGES if name in packages}
-    if stack:
-        found |= {"python": stack["python"], "torch CUDA": stack["torch_build"].get("cuda", "none")}
-    return found
-
-
-def _tail(log: Path) -> str:
-    """The last lines of a log, without what a terminal would obey and without secrets."""
-    from sglgate.redact import redact
-
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-            text = file.read().decode("utf-8", "replace")
-    except OSError as error:
-        return f"({error.strerror})"
-    lines = redact("".join(c for c in text if c in "\n\t" or c.isprintable())).splitlines()
-    return "\n".join(line[:400] for line in lines[-_TAIL_LINES:])

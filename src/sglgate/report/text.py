@@ -22,7 +22,7 @@ def summary_lines(info: RunInfo, evidence: Sequence[Evidence]) -> list[str]:
     board = build_board(evidence)
     stack = info.stack.get("packages", {})
     versions = ", ".join(f"{name} {stack[name]}" for name in ("sglang", "torch") if name in stack) or "no stack"
-    lines = [f"run {info.name}: profile {info.profile}, {versions}", ""]
+    lines = [f"run {info.name}: profile {info.profile}, {versions}", *history_lines(info), ""]
     width = max((len(f"{suite}/{gate}") for suite, gate in board.gates), default=0)
     for candidate in board.candidates:
         lines.append(candidate if candidate != MACHINE else "(the machine)")
@@ -40,6 +40,15 @@ def summary_lines(info: RunInfo, evidence: Sequence[Evidence]) -> list[str]:
     if info.finished and total and not reds and info.exit_code != 0:
         lines.append(f"ended with exit code {info.exit_code}: not all was judged, not green")
     return lines
+
+
+def history_lines(info: RunInfo) -> list[str]:
+    """That a run was taken up again, and which candidates its stack could not launch."""
+    resumed = [
+        f"taken up again {entry['at'][:16].replace('T', ' ')} UTC: {entry['judged_before']} tests judged before"
+        for entry in info.resumed
+    ]
+    return resumed + [f"left out: {name}, {why}" for name, why in info.left_out.items()]
 
 
 def _short(value: object) -> str:

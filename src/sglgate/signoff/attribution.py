@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sglgate.kv.account import changes
 from sglgate.kv.observed import Observed, PoolLine, RankReadings
 from sglgate.kv.versions import parse_release, rules_for
-from sglgate.signoff.differences import Difference
+from sglgate.resolved import Difference
 from sglgate.signoff.join import Item, Kind
 
 _GIB = 1 << 30

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sglgate.errors import MisuseError, nearest
+from sglgate.resolved import Difference
 from sglgate.run import now
 from sglgate.signoff import differences
 from sglgate.signoff.attribution import KvAttribution, attribute_kv, explain
-from sglgate.signoff.differences import Difference
 from sglgate.signoff.join import BLOCKING, LACKING, MARGIN, Item, Kind, Row, join
 from sglgate.signoff.side import Side
 

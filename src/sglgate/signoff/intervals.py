@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from sglgate.evidence import Evidence
+from sglgate.evidence import Evidence, number
 
 FAMILY_LEVEL = 0.05
 
@@ -39,13 +39,6 @@ def widening(comparisons: int) -> float:
     """By how much a 95 % interval grows, so that all of ``comparisons`` hold together at 95 %."""
     normal = NormalDist()
     return normal.inv_cdf(1 - FAMILY_LEVEL / 2 / max(1, comparisons)) / normal.inv_cdf(0.975)
-
-
-def number(value: object) -> float | None:
-    """A finite number that is no truth value, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 def has_interval(record: Evidence) -> bool:

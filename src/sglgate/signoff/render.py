@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sglgate.report.markdown import cell, table
 from sglgate.report.page import template_environment
-from sglgate.signoff.differences import Difference
+from sglgate.resolved import Difference
 from sglgate.signoff.dossier import Dossier
 from sglgate.signoff.intervals import Change
 from sglgate.signoff.join import BLOCKING, LACKING, in_words, shown

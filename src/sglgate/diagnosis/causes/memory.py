@@ -27,6 +27,12 @@ _OOM: Final = (
     "CUDA Error: out of memory",
     "error 2 'out of memory'",
 )
+_SAVER: Final = (
+    "CUresult error: 2 ",
+    "CUresult error  result=2 ",
+    "cudaError error: 2 ",
+    "hipError_t error  result=2 ",
+)
 _CLASS_ONLY: Final = r"class OutOfMemoryError|except \S*OutOfMemoryError"
 # A kernel called through TVM's FFI allocates its scratch in a forward pass, never for weights.
 _TVM: Final = r"tvm\S*\.InternalError"
@@ -76,6 +82,7 @@ CAUSES: Final = (
         "do not tune --mem-fraction-static: weights are loaded before it matters",
         (
             _oom("weights_oom.cuda", Phase.CONFIG, Phase.WEIGHTS),
+            sig("weights_oom.memory_saver", *_SAVER, phases=(Phase.WEIGHTS,), confidence="likely"),
             sig("weights_oom.early", *_OOM, unless=_CLASS_ONLY + "|" + _TVM, phases=(Phase.START,), confidence="likely"),
             sig("weights_oom.loading", "checkpoint shards:", "loading shards:", phases=(Phase.START,), grade=Grade.HINT),
         ),
@@ -85,7 +92,10 @@ CAUSES: Final = (
         "the card ran out of memory while CUDA graphs were captured, after the KV pool had taken its share",
         "lower --mem-fraction-static, or capture smaller batch sizes",
         "do not raise --mem-fraction-static: the pool would take what the graphs need",
-        (_oom("graph_capture_oom.cuda", Phase.GRAPH_CAPTURE),),
+        (
+            _oom("graph_capture_oom.cuda", Phase.GRAPH_CAPTURE),
+            sig("graph_capture_oom.memory_saver", *_SAVER, phases=(Phase.GRAPH_CAPTURE,), confidence="likely"),
+        ),
     ),
     Cause(
         "runtime_oom",
@@ -95,6 +105,7 @@ CAUSES: Final = (
         (
             _oom("runtime_oom.cuda", Phase.WARMUP, Phase.SERVING),
             sig("runtime_oom.tvm", *_OOM, pattern=_TVM, phases=(Phase.START,), confidence="likely"),
+            sig("runtime_oom.memory_saver", *_SAVER, phases=(Phase.START, Phase.CONFIG, Phase.KV_POOL, Phase.WARMUP, Phase.SERVING), confidence="likely", remedy="the memory saver found no room: lower --mem-fraction-static, or let what shares the card (the trainer) release its memory first"),
             sig("runtime_oom.prefill", "Prefill out of memory. Try to lower your batch size", confidence="likely"),
             sig("runtime_oom.decode", "Decode out of memory. Try to lower your batch size", confidence="likely"),
         ),
@@ -114,7 +125,7 @@ CAUSES: Final = (
             ),
             sig("gpu_memory_held.dist_init", *_OOM, unless=_CLASS_ONLY, phases=(Phase.DIST_INIT,), confidence="likely"),
             sig("gpu_memory_held.not_idle", "GPU(s) still not idle"),
-            sig("gpu_memory_held.free_too_small", "Free memory on device", pattern=r"Free memory on device .* is less than"),
+            sig("gpu_memory_held.free_too_small", "Free memory on device", pattern=r"Free memory on device .* is less than", confidence="likely"),
         ),
     ),
     Cause(
@@ -132,9 +143,9 @@ CAUSES: Final = (
                 frames=r"shared_memory|shm_broadcast|multiprocessing",
                 confidence="likely",
             ),
-            sig("shm_too_small.insufficient", "insufficient shared memory (shm)", "shared memory limit"),
-            sig("shm_too_small.open", "unable to open shared memory object", "unable to mmap", pattern=r"shared memory|/dev/shm|torch_"),
-            sig("shm_too_small.bus", "Bus error", "SIGBUS", "exit code -7", "exitcode=-7", confidence="likely"),
+            sig("shm_too_small.insufficient", "insufficient shared memory (shm)"),
+            sig("shm_too_small.open", "unable to open shared memory object", "unable to mmap", pattern=r"shared memory|/dev/shm|torch_", unless=r"Too many open files|Cannot allocate memory", confidence="likely"),
+            sig("shm_too_small.bus", "Bus error", "SIGBUS", "exit code -7", "exitcode=-7", grade=Grade.WEAK, confidence="likely"),
         ),
     ),
     Cause(
@@ -146,10 +157,10 @@ CAUSES: Final = (
         (
             sig("host_oom_killed.kernel", "Out of memory: Kill", "oom-kill:", "Memory cgroup out of memory", "oom_reaper"),
             sig("host_oom_killed.container", "OOMKilled", pattern=r"OOMKilled(?!\W{1,4}false)"),
-            sig("host_oom_killed.cpu_allocator", "DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory"),
-            sig("host_oom_killed.errno", "Cannot allocate memory", pattern=r"Errno 12|mmap|fork|Cannot allocate memory \(12\)"),
+            sig("host_oom_killed.cpu_allocator", "DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory", confidence="likely"),
+            sig("host_oom_killed.errno", "Cannot allocate memory", pattern=r"Errno 12|mmap|fork|Cannot allocate memory \(12\)", confidence="likely"),
             sig("host_oom_killed.hierarchical_cache", "Not enough host memory available", confidence="likely", remedy="lower --hicache-size or --hicache-ratio, or give the host more memory"),
-            sig("host_oom_killed.python", "MemoryError", pattern=r"^MemoryError\b"),
+            sig("host_oom_killed.python", "MemoryError", pattern=r"^MemoryError\b", confidence="likely"),
             sig("host_oom_killed.bad_alloc", "std::bad_alloc", confidence="likely"),
             sig(
                 "host_oom_killed.signal",
