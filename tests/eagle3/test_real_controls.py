@@ -22,7 +22,7 @@ import pytest
 from fixtures.models.eagle3 import DRAFT_FOLDER
 from fixtures.models.resolve import resolve_model, with_models
 from sglgate.config import Candidate, load_candidates, load_profiles
-from sglgate.config.candidate import select
+from sglgate.config.candidate_files import select
 from sglgate.decision import CPU_VOID_RULES, Block, Rule, drive
 from sglgate.eagle3.arms import baseline_of
 from sglgate.eagle3.cells import Cell, prompts_of

@@ -115,7 +115,7 @@ def test_the_plain_server_is_asked_once_for_all_settings_that_ask_the_same(tmp_p
         .replace("draft-tokens = 4", "draft-tokens = 6")
     )
 
-    evidence = judge(tmp_path, FAKE_STACK)
+    evidence = judged(tmp_path)
 
     assert red(evidence) == {}
     assert {e.candidate for e in evidence if e.gate == "greedy"} == {"five", "spec"}
