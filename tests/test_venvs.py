@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from sglgate import gpus, making, venvs
+from sglgate import making, venvs
 from sglgate.cli import main
 from sglgate.making import StackRecipe, ensure_stack
+from sglgate.node import nvml
 from sglgate.venvs import SetupError, check_disk, check_machine, ensure_venv, odd_files, run_logged
 
 
@@ -116,12 +118,12 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             with (tmp_path / "pip.log").open("a") as log:
                 log.write(" ".join(argv[3:]) + "\n")
 
-    def no_gpu() -> list[gpus.Gpu]:
-        raise gpus.NoGpuError("none here")
+    def no_gpu() -> object:
+        raise nvml.NoGpuError("none here")
 
     monkeypatch.setattr(venvs, "run_logged", note)
     monkeypatch.setattr(making, "run_logged", note)
-    monkeypatch.setattr(gpus, "read_gpus", no_gpu)
+    monkeypatch.setattr(nvml, "read_nvml", no_gpu)
     monkeypatch.setattr(venvs, "check_disk", lambda _: None)
     return tmp_path
 
@@ -143,7 +145,7 @@ def test_a_release_becomes_a_pinned_stack_with_the_cpu_package_and_is_made_once(
 
 
 def test_a_stack_beside_a_gpu_gets_no_cpu_package(checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setattr(gpus, "read_gpus", lambda: [object()])
+    monkeypatch.setattr(nvml, "read_nvml", lambda: SimpleNamespace(gpus=[object()]))
 
     assert main(["stack", "create", "--from", "sglang==0.5.9", "--root", str(checkout)]) == 0
 

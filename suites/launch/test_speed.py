@@ -13,11 +13,14 @@ from sglgate.errors import SglgateError
 from sglgate.launch.pool import ServerPool
 from sglgate.load.launches import over_launches
 from sglgate.load.stats import judge_floor
+from sglgate.telemetry import Telemetry
 
-pytestmark = pytest.mark.relaunches
+pytestmark = [pytest.mark.relaunches, pytest.mark.usefixtures("whole_machine")]
 
 
-def test_speed_over_launches(candidate: Candidate, lane: Lane, pool: ServerPool, gate: Gate) -> None:
+def test_speed_over_launches(
+    candidate: Candidate, lane: Lane, pool: ServerPool, telemetry: Telemetry, gate: Gate
+) -> None:
     """The whole interval over fresh launches holds the floor."""
     need = candidate.expect.speed
     assert need is not None
@@ -25,7 +28,7 @@ def test_speed_over_launches(candidate: Candidate, lane: Lane, pool: ServerPool,
     prompts = prompts_of(lane.root / "fixtures" / "prompts", [need.kind])
     seen = []
     for _ in range(need.launches):
-        run = run_arm(pool, candidate, [cell], prompts)
+        run = run_arm(pool, telemetry, candidate, [cell], prompts)
         gate.show_log(run.log)
         speed = run.tok_per_s(cell.name)
         if speed is None:

@@ -37,16 +37,16 @@ def run(args: argparse.Namespace) -> int:
     """Make it and print where it is."""
     from sglgate import making, venvs
     from sglgate.errors import ExitCode, MisuseError
-    from sglgate.gpus import NoGpuError, read_gpus
     from sglgate.naming import file_name
+    from sglgate.node import nvml
 
     root = args.root.resolve()
     ours = root / "fixtures" / "cpu_stack"
     if not ours.is_dir():
         raise MisuseError("not a checkout of sglgate", key="--root", value=str(root), expected="the folder of ci/")
     try:
-        cpu = not read_gpus()
-    except NoGpuError:
+        cpu = not nvml.read_nvml().gpus
+    except nvml.NoGpuError:
         cpu = True
     if args.source.endswith(".txt") and not Path(args.source).is_file():
         raise MisuseError("no such requirements file", key="--from", value=args.source)

@@ -39,11 +39,6 @@ class SpeedVerdict:
         """Cells in which equal arms did not look equal, or drown in noise."""
         return {name: fit for name, fit in self.fitness.items() if fit.verdict is not Verdict.PASS}
 
-    def aa_log_ratios(self, cell: str, rule: Rule) -> list[float]:
-        """The valid A/A blocks of a cell, for the record of the node's noise."""
-        valid, _ = sift(rule.void_rules, [run.blocks()[cell] for run in self.aa_runs])
-        return [block.log_ratio for block in valid]
-
 
 def judge_fitness(rules: Mapping[str, Rule], measure_aa: Measure, looks: Sequence[int]) -> SpeedVerdict:
     """Plain against plain until every cell is called fit, or one is not."""

@@ -159,9 +159,10 @@ class AttachedPool(ServerPool):
         if self._running is None:
             server = self._make(candidate, self._logs / f"{file_name(candidate.name)}.attached.log", ())
             server.start()
+            server.configuration = candidate.configuration
             self._running = server
             self._note(server, None)
-        if self._running.candidate.configuration != candidate.configuration:
+        if self._running.configuration != candidate.configuration:
             raise NotExercisedError(_NO_LAUNCH)
         return self._running
 
