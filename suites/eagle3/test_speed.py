@@ -12,18 +12,23 @@ from sglgate.config.eagle3 import Eagle3Need
 from sglgate.eagle3.arms import baseline_of
 from sglgate.eagle3.cells import cells_of, prompts_of, rules_of
 from sglgate.eagle3.judge import judge_speed
-from sglgate.eagle3.machine import VOID_RULES
 from sglgate.eagle3.measure import BlockRun, run_block
 from sglgate.eagle3.record import aa_detail, cell_detail
 from sglgate.eagle3.why import explain_cell
 from sglgate.evidence import Verdict
 from sglgate.launch.pool import ServerPool
+from sglgate.telemetry import Telemetry
 
 pytestmark = [pytest.mark.relaunches, pytest.mark.usefixtures("whole_machine")]
 
 
 def test_speed_against_baseline(
-    candidate: Candidate, pool: ServerPool, need: Eagle3Need, gate: Gate, prompt_folder: Path
+    candidate: Candidate,
+    pool: ServerPool,
+    telemetry: Telemetry,
+    need: Eagle3Need,
+    gate: Gate,
+    prompt_folder: Path,
 ) -> None:
     """Plain against plain, then plain against speculative, in ABBA order, until each cell's rule decides."""
     speed = need.speed
@@ -32,12 +37,12 @@ def test_speed_against_baseline(
     prompts = prompts_of(prompt_folder, (cell.kind for cell in cells))
 
     def block(order: str, arm: Candidate) -> BlockRun:
-        run = run_block(pool, baseline, arm, order, cells, prompts)
+        run = run_block(pool, telemetry, baseline, arm, order, cells, prompts)
         gate.show_log(run.baseline.log)
         gate.show_log(run.candidate.log)
         return run
 
-    rules = rules_of(speed, VOID_RULES)
+    rules = rules_of(speed, telemetry.rules)
     found = judge_speed(
         rules,
         lambda order: block(order, baseline),

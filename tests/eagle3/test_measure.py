@@ -17,9 +17,9 @@ PROMPTS = {"chat": PromptSet.of_texts("chat", tuple(f"prompt {n}" for n in range
 CELL = Cell("chat", 1, 3, 24, "{prompt}", ANY_CLIENT)
 
 
-def test_a_block_launches_both_arms_in_order_and_explains_itself(fake_pool, spec_candidate):
+def test_a_block_launches_both_arms_in_order_and_explains_itself(fake_pool, telemetry, spec_candidate):
     candidate = spec_candidate()
-    run = run_block(fake_pool, baseline_of(candidate), candidate, "BA", [CELL], PROMPTS)
+    run = run_block(fake_pool, telemetry, baseline_of(candidate), candidate, "BA", [CELL], PROMPTS)
 
     assert (run.baseline.candidate, run.candidate.candidate) == ("spec--plain", "spec")
     assert run.candidate.log.stat().st_mtime < run.baseline.log.stat().st_mtime
@@ -46,7 +46,7 @@ def test_arms_with_other_running_requests_are_found_on_the_live_servers(fake_poo
     assert unequal_arms(plain, fake_pool.fresh(candidate).info) == {"max_running_requests": (None, 48)}
 
 
-def test_a_client_that_is_the_limit_is_unfit(fake_pool, spec_candidate):
+def test_a_client_that_is_the_limit_is_unfit(fake_pool, telemetry, spec_candidate):
     narrow = Cell("chat", 1, 3, 24, "{prompt}", ClientLimits(cpu_share=0.0))
     with pytest.raises(UnfitError, match="the client is the limit"):
-        run_arm(fake_pool, spec_candidate(), [narrow], PROMPTS)
+        run_arm(fake_pool, telemetry, spec_candidate(), [narrow], PROMPTS)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from sglgate.diagnosis import remedies, words
-from sglgate.diagnosis.causes import CAUSES
 from sglgate.diagnosis.context import Context, is_remark_of_hanging, parse_context
 from sglgate.diagnosis.decide import Verdict, decide
 from sglgate.diagnosis.incident import NEEDLES, Incident
@@ -22,7 +21,6 @@ from sglgate.logs.lines import Line, split_records
 
 _CHUNK_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 2048
-KNOWN_CAUSES: Final = (*CAUSES, "none", "unknown")
 
 
 class Diagnoser:
