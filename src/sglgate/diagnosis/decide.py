@@ -66,9 +66,12 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         if not deaths:
             if context.hanging:
                 return Verdict("hung", Phase.SERVING, "unknown", "unknown", note="ready_then_hung")
-            return Verdict("ready", Phase.SERVING, "none", "certain")
+            told = _choose([hit for hit in hits if hit.title])
+            if told is not None:  # the title over the log tells how it ended
+                return Verdict("failed", Phase.SERVING, told.cause, "likely", hit=told)
+            return Verdict("ready", Phase.SERVING, "none", "likely" if incident.remarked_failure else "certain")
         since = max(record.ready_line, deaths[0][0] - _BEFORE_DEATH_LINES)
-        hits = [hit for hit in hits if hit.line > since]
+        hits = [hit for hit in hits if hit.line > since or hit.title]
         failures = [failure for failure in failures if failure.line > since]
     hints = tuple(hit for hit in hits if hit.grade is Grade.HINT)
     real = [hit for hit in hits if hit.grade is not Grade.HINT]
@@ -77,7 +80,8 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         real = lasting
     real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
     chosen = _choose(real)
-    if chosen is None:
+    told_hang = incident.remarked_hang and incident.noted_peer_to_peer
+    if chosen is None or (chosen.grade is Grade.GUESS and told_hang and not failures):
         return _without_cause(incident, record, context, deadly, failures, hints)
     if (reason := _dropped_module(chosen, hints)) is not None:
         return Verdict("failed", chosen.phase, reason.cause, "likely", hit=reason, hints=hints, note="dropped_module")
@@ -100,6 +104,7 @@ def _choose(hits: list[Hit]) -> Hit | None:
         able,
         key=lambda hit: (
             hit.grade,
+            hit.grade is Grade.GUESS and hit.cause == "engine_bug",
             not hit.exception,
             hit.quoted,
             hit.line,
@@ -222,6 +227,10 @@ def _doubtful(
 
 
 def _draft_starting(hit: Hit, record: StartupRecord) -> bool:
+    if hit.title:  # the log below it shows how far it came
+        marks = sorted((mark.line, mark.name) for rank in record.ranks.values() for mark in rank.marks)
+        names = [name for _, name in marks]
+        return "graphs_end" in names and names[-1] == "dist_init_begin"
     own = record.ranks.get(hit.rank)
     return own is not None and any(load.end_line is not None and load.end_line < hit.line for load in own.weights)
 
@@ -255,6 +264,12 @@ def _without_cause(
         if world != 1 and (phase is Phase.DIST_INIT or context.peer_to_peer):
             return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="silent")
         return Verdict("hung", phase, "unknown", "unknown", hints=hints, note="silent")
+    if not incident.remarked_failure and context.exit_code is None:
+        if incident.served_line or record.batches.decode:
+            return Verdict("ready", Phase.SERVING, "none", "likely")
+        if record.http_up_line is not None:
+            # Nothing failed up to here; whether its own warm-up succeeds is not shown.
+            return Verdict("cut", phase, "none", "likely")
     return Verdict("cut", phase, "unknown", "unknown", hints=hints)
 
 
