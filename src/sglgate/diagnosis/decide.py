@@ -30,6 +30,12 @@ _CHAIN_LINES: Final = 250
 _COLLECTIVE: Final = re.compile(r"(?i)nccl|all_?reduce|all_?gather")
 _DENIED: Final = frozenset({"model_unsupported.architecture", "model_unsupported.known"})
 _FAMILY_LETTERS: Final = 4
+_TOLD_OOM: Final = {
+    Phase.WEIGHTS: "weights_oom",
+    Phase.GRAPH_CAPTURE: "graph_capture_oom",
+    Phase.WARMUP: "runtime_oom",
+    Phase.SERVING: "runtime_oom",
+}
 _OOM_CAUSES: Final = frozenset({"weights_oom", "graph_capture_oom", "runtime_oom", "gpu_memory_held"})
 
 
@@ -139,8 +145,8 @@ def _shared_letters(word: str, other: str) -> int:
 
 def _survived(hit: Hit, record: StartupRecord) -> bool:
     """Whether the rank that printed it went on with its launch: then it was no failure, whatever it says."""
-    if hit.title:
-        return False
+    if hit.title or hit.signature.told:
+        return False  # whoever tells of it knows how it ended
     own = record.ranks.get(hit.rank)
     later = sum(1 for mark in own.marks if mark.line > hit.line) if own is not None else 0
     if hit.rank == "" and len(record.ranks) > 1 and hit.phase in (Phase.START, Phase.IMPORT, Phase.CONFIG):
@@ -235,6 +241,16 @@ def _draft_starting(hit: Hit, record: StartupRecord) -> bool:
     return own is not None and any(load.end_line is not None and load.end_line < hit.line for load in own.weights)
 
 
+def _told_out_of_memory(incident: Incident, hints: tuple[Hit, ...], phase: Phase) -> Verdict | None:
+    """Somebody tells of an out-of-memory; the traceback that is cut, or the last mark, tells in which phase."""
+    hit = next((hint for hint in hints if hint.signature.name == "weights_oom.told_anywhere"), None)
+    phase = incident.open_phase or phase
+    cause = _TOLD_OOM.get(phase)
+    if hit is None or cause is None:
+        return None
+    return Verdict("failed", phase, cause, "likely", hit=hit, hints=hints, note="told")
+
+
 def _without_cause(
     incident: Incident,
     record: StartupRecord,
@@ -256,6 +272,8 @@ def _without_cause(
         note = "kv_pool_oom" if failure and "OutOfMemory" in failure.type else ""
         return Verdict("failed", phase, "unknown", "unknown", failure=failure, hints=hints, note=note)
     phase = from_marks(record, "")
+    if (told := _told_out_of_memory(incident, hints, phase)) is not None:
+        return told
     if incident.remarked_hang and incident.noted_peer_to_peer:
         return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="told")
     interrupted = incident.asked_to_stop_line is not None and record.ready_line is None
@@ -265,7 +283,7 @@ def _without_cause(
             return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="silent")
         return Verdict("hung", phase, "unknown", "unknown", hints=hints, note="silent")
     if not incident.remarked_failure and context.exit_code is None:
-        if incident.served_line or record.batches.decode:
+        if incident.served or record.batches.decode:
             return Verdict("ready", Phase.SERVING, "none", "likely")
         if record.http_up_line is not None:
             # Nothing failed up to here; whether its own warm-up succeeds is not shown.

@@ -137,7 +137,7 @@ class Incident:
         self.noted_peer_to_peer = False
         self.remarked_hang = False
         self.remarked_failure = False
-        self.served_line: int | None = None
+        self.served = False
         self.fault_phase: Phase | None = None
 
     @property
@@ -145,6 +145,12 @@ class Incident:
         """All kept hits, by line."""
         found = {id(hit): hit for kept in self._hits.values() for hit in (*kept.first, *kept.last)}
         return sorted(found.values(), key=lambda hit: hit.line)
+
+    @property
+    def open_phase(self) -> Phase | None:
+        """The phase of a traceback that the log ends in."""
+        told = [phases.from_frames(state.frames, whole=False) for state in self._states.values() if state.frames]
+        return next((phase for phase in told if phase is not None), None)
 
     def add(self, line: Line, record: StartupRecord) -> None:
         """Look at one line; ``record`` is the launch so far."""
@@ -167,7 +173,7 @@ class Incident:
             if _TITLE.match(text) or is_sentence(text):
                 self.remarked_failure = self.remarked_failure or is_remark_of_failing(text)
         elif text.startswith(_OLD_DECODE):
-            self.served_line = line.number
+            self.served = True
         if fault := _FAULT_FRAME.match(text):
             place = _short(fault["path"]) + ":" + fault["function"]
             self.fault_phase = self.fault_phase or phases.from_frames([place], whole=False)
@@ -211,12 +217,13 @@ class Incident:
                 self._match(line, rank, told[inner.start() :], state, line.number, record, True, title=True)
             self._guess(line, rank, told, record, title=True)
             return
-        quoted = None if raised_at or line.stamped or _HARMLESS.search(text) else _QUOTED.search(text)
+        by_nobody = bool(raised_at) or line.stamped or _HARMLESS.search(text) is not None
+        quoted = None if by_nobody else _QUOTED.search(text)
+        if not by_nobody and not state.frames and is_sentence(text):
+            self._guess(line, rank, text, record)
         if quoted:
             text, raised_at = text[quoted.start() :], line.number
         self._match(line, rank, text.strip(), state, raised_at, record, quoted is not None)
-        if not line.stamped and not raised_at and not state.frames and is_sentence(text) and not _HARMLESS.search(text):
-            self._guess(line, rank, text, record)
         if dropped := _DROPPED.search(text):
             self._match(line, rank, dropped["error"], state, line.number, record, False, dropped["module"])
 

@@ -17,6 +17,7 @@ CAUSES: Final = (
         "do not follow the memory hints printed below a failed capture: they are printed for every error there",
         (
             sig("kernel_arch_unsupported.no_image", "no kernel image is available", "cudaErrorNoKernelImageForDevice", "CUDA_ERROR_NO_BINARY_FOR_GPU"),
+            sig("kernel_arch_unsupported.code_object", "No compatible code objects found for", confidence="likely"),
             sig("kernel_arch_unsupported.flashinfer", "No supported CUDA architectures found", confidence="likely"),
             sig("kernel_arch_unsupported.torch", "is not compatible with the current PyTorch installation", confidence="likely"),
             sig("kernel_arch_unsupported.arch_conditional", "Arch conditional MMA instruction used without targeting"),
