@@ -32,12 +32,15 @@ _PEER_TO_PEER: Final = re.compile(
 _SENTENCE_WORDS: Final = 5
 _LONG_REMARK_WORDS: Final = 80
 _LONGEST_SENTENCE: Final = 1500
-_SMALL_WORDS: Final = re.compile(r"(?i)\b(?:the|is|are|was|when|while|if|i|we|it|its|with|after|before|this|that|but|my|our|in|on|of|at|to|by|and)\b")
+_SMALL_WORDS: Final = re.compile(
+    r"(?i)\b(?:the|is|are|was|when|while|if|i|we|it|its|with|after|before|this|that|but|my|our|in|on|of|at|to|by|and)\b"
+)
 _SMALL_WORDS_OF_A_SENTENCE: Final = 3
 _CJK: Final = re.compile(r"[\u4e00-\u9fff]{4}")
 # Checklists, tables, source code and the messages of programs have small words, too.
 _PROGRAM: Final = re.compile(
-    r"^\s*(?:[-*] \[.\]|\[[A-Z]?\d|\||[{}<]|#|//|\$|>>>|\w+\()|NCCL (?:INFO|WARN)|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b|Possible solutions|\d+[.:]\d+[.:]\d+.*\||[\w]\(.*\)[:;]$"
+    r"^\s*(?:[-*] \[.\]|\[[A-Z]?\d|\||[{}<]|#|//|\$|>>>|\w+\()|NCCL (?:INFO|WARN)|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b"
+    r"|Possible solutions|\d+[.:]\d+[.:]\d+.*\||[\w]\(.*\)[:;]$"
 )
 
 

@@ -182,6 +182,8 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
         and not chosen.framed
         and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line for h in hints)
     ):
+        if any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
+            return "runtime_oom", "likely", "told"
         # Nothing says where the server was, and the remedies of the phases contradict each other.
         return "unknown", "unknown", "oom_somewhere"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):

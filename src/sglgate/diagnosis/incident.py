@@ -16,7 +16,13 @@ from typing import Final
 
 from sglgate.diagnosis import phases
 from sglgate.diagnosis.causes import SIGNATURES
-from sglgate.diagnosis.context import REMARK_NEEDLES, is_remark_of_failing, is_remark_of_hanging, is_remark_of_peer_to_peer, is_sentence
+from sglgate.diagnosis.context import (
+    REMARK_NEEDLES,
+    is_remark_of_failing,
+    is_remark_of_hanging,
+    is_remark_of_peer_to_peer,
+    is_sentence,
+)
 from sglgate.diagnosis.model import Hit, Phase, Signature
 from sglgate.logs import StartupRecord
 from sglgate.logs.lines import Line
@@ -71,6 +77,11 @@ NEEDLES: Final = tuple(
             _OLD_DECODE,
             " the ",
             " when ",
+            " with ",
+            " and ",
+            " my ",
+            " it ",
+            " I ",
             *REMARK_NEEDLES,
         ]
     )
