@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 
 import pytest
 
 from sglgate.config import load_candidates, load_profiles
-from sglgate.config.candidate_files import select
+from sglgate.config.candidate_files import fitting, select
 from sglgate.errors import MisuseError
 
 ROOT = Path(__file__).parent
@@ -16,6 +17,7 @@ pytest_plugins = [
     "fixtures.lane",
     "fixtures.session",
     "fixtures.gate",
+    "fixtures.preflight",
     "fixtures.server",
     "fixtures.worlds",
     "fixtures.resume",
@@ -36,6 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="folder of candidate files (default: fixtures/candidates/LANE)",
     )
     group.addoption("--reports", type=Path, default=ROOT / "reports", metavar="FOLDER", help="where runs are written")
+    group.addoption(
+        "--replay", type=Path, metavar="FOLDER", help="judge a recorded node: every verdict is marked, none is green"
+    )
+    group.addoption("--record", type=Path, metavar="FOLDER", help="keep what the node answers, to be replayed")
+    group.addoption(
+        "--keep-going", action="store_true", help="judge on although preflight is red: figures of an unfit machine"
+    )
     group.addoption(
         "--resume", type=Path, metavar="RUN", help="folder of a run to go on with, where it stopped; same everything"
     )
@@ -66,10 +75,15 @@ def pytest_configure(config: pytest.Config) -> None:
         if len(named) > 1:
             raise MisuseError("names two lanes", key="-m", value=config.option.markexpr, expected="one lane a run")
         if named:
-            folder = config.option.candidates or ROOT / "fixtures" / "candidates" / named[0].name
-            candidates = select(load_candidates(folder, named[0]), config.option.candidate)
+            folder = config.option.candidates or ROOT / "fixtures" / "candidates" / named[0].candidates_folder
+            candidates = select(fitting(load_candidates(folder, named[0]), named[0]), config.option.candidate)
             config.stash[LANE] = Lane(named[0], tuple(candidates), ROOT)
             # First of all plugins: pytest's JUnit writer reads its path in its own pytest_configure.
             prepare(config)
     except (MisuseError, UnfitError) as error:
         pytest.exit(f"sglgate: {error}", returncode=int(error.exit_code))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: pytest's garbage collections at the end need not walk all of it five times."""
+    gc.freeze()

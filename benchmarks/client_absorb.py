@@ -4,10 +4,11 @@
         --sglang-python PATH/bin/python --tokenizer FOLDER --guidellm PATH/bin/guidellm
 
 taskset holds the client on one CPU and the stub on another. Each answer is one event a token with the
-cumulative text, as SGLang streams by default; the stub writes as fast as the client reads. Every client is
-run at each concurrency in turn, `--rounds` times; medians are printed. Rates are whole-run output tokens
-per second as each client reports them, after its own start-up. A client that is not there is named, with
-what is missing.
+cumulative text, as SGLang streams by default; the stub writes as fast as the client reads. In each round
+every client has its turn at each concurrency, one after the other, so that a slow minute of the machine is
+shared: the table has the median rate and, in brackets, median and range of the rate over ours of the same
+round. Rates are whole-run output tokens per second as each client reports them, after its own start-up. A
+client that is not there is named, with what is missing.
 """
 
 from __future__ import annotations
@@ -167,8 +168,8 @@ def measure(args: argparse.Namespace) -> dict[str, dict[int, list[dict]]]:
 
 
 def print_table(samples: dict[str, dict[int, list[dict]]], concurrencies: list[int]) -> None:
-    rate = {
-        (name, c): statistics.median(sample["tok_per_s"] for sample in by_concurrency[c])
+    rates = {
+        (name, c): [sample["tok_per_s"] for sample in by_concurrency[c]]
         for name, by_concurrency in samples.items()
         for c in concurrencies
         if by_concurrency.get(c)
@@ -178,14 +179,18 @@ def print_table(samples: dict[str, dict[int, list[dict]]], concurrencies: list[i
     for name in samples:
         cells = []
         for c in concurrencies:
-            value = rate.get((name, c))
-            ratio = f" ({value / rate['sglgate', c]:.2f})" if value and name != "sglgate" else ""
-            cells.append(f"{value:,.0f}{ratio}" if value else "failed")
+            found = rates.get((name, c), [])
+            # A client that is not there drops out for good, so its samples are those of the first rounds.
+            ratios = sorted(rate / mine for rate, mine in zip(found, rates["sglgate", c], strict=False))
+            shown = f" ({statistics.median(ratios):.2f}; {ratios[0]:.2f} to {ratios[-1]:.2f})" if ratios else ""
+            shown = "" if name == "sglgate" else shown
+            cells.append(f"{statistics.median(found):,.0f}{shown}" if found else "failed")
         print(f"| {name} | " + " | ".join(cells) + " |")
     for name in IN_PROCESS:
         for c in concurrencies if name in samples else ():
             share = statistics.median(sample["cpu_share"] or 0.0 for sample in samples[name][c])
-            per_cpu = f", {rate[name, c] / share:,.0f} tokens per CPU second" if share else ""
+            rate = statistics.median(rates[name, c])
+            per_cpu = f", {rate / share:,.0f} tokens per CPU second" if share else ""
             print(f"{name} at {c}: {share:.0%} of its CPU{per_cpu}")
     print("Below about 90 % the stub (or other work) was the limit, and the rate is a lower bound.")
 
@@ -198,7 +203,7 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 64, 256])
     parser.add_argument("--tokens", type=int, default=256, help="per answer")
     parser.add_argument("--requests", type=int, help="default: four a user, at least 32")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--events-per-write", type=int, default=4, help="of the stub")
     parser.add_argument("--client-cpu", type=int, default=0)
     parser.add_argument("--stub-cpu", type=int, default=1)

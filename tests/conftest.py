@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,16 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SGLGATE_STACK", raising=False)
     monkeypatch.delenv("SGLGATE_STORE", raising=False)
     monkeypatch.setenv("FAKE_PYTHON", sys.executable)
+
+
+@pytest.fixture(scope="session")
+def stack_python() -> Path:
+    """The CPU stack's interpreter: ``SGLGATE_STACK``, or the one that ci/quickstart makes."""
+    default = Path(__file__).parents[1] / ".stacks" / "cpu" / "bin" / "python"
+    python = Path(os.environ.get("SGLGATE_STACK", default))
+    if not python.exists():
+        pytest.skip(f"no stack at {python}; set SGLGATE_STACK to the interpreter of one")
+    return python
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ import pytest
 
 from sglgate import dirt
 from sglgate.cli import main
-from sglgate.gpus import Gpu
 from sglgate.launch.leftovers import TAG, tag
 from sglgate.launch.node_lock import NodeLock, default_lock_file
+from sglgate.node.facts import GpuSample, Process
 
 
-def gpu(index: int, used_mib: int, **processes: int) -> Gpu:
-    return Gpu(index, "RTX PRO 6000", "uuid", "12.0", 97887, used_mib, {int(k[1:]): v for k, v in processes.items()})
+def gpu(index: int, used_mib: int, **processes: int) -> GpuSample:
+    held = tuple(Process(pid=int(name[1:]), used_mib=mib) for name, mib in processes.items())
+    return GpuSample(index=index, used_mib=used_mib, processes=held)
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_known_arguments_pass_and_the_answer_is_cached(fake_stack: Stack, monkey
     def no_process(*_: object) -> str:
         pytest.fail("asked again")
 
-    monkeypatch.setattr(stack_module, "_run", no_process)
+    monkeypatch.setattr(stack_module, "run_in_stack", no_process)
     check_arguments(fake_stack, [candidate(page_size=16)], {})
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from sglgate.gpus import Gpu, NoGpuError, read_gpus
 from sglgate.launch.leftovers import tagged_processes
 from sglgate.launch.node_lock import default_lock_file
 from sglgate.launch.seats import Seat
+from sglgate.node.facts import GpuSample
+from sglgate.node.nvml import NoGpuError, read_samples
 
 _END_DEADLINE_S: Final = 30.0
 
@@ -29,20 +30,21 @@ def find_dirt(gpu_tolerance_mib: int) -> list[str]:
     return dirt + gpu_dirt(_gpus(), gpu_tolerance_mib)
 
 
-def gpu_dirt(gpus: Iterable[Gpu], tolerance_mib: int) -> list[str]:
+def gpu_dirt(gpus: Iterable[GpuSample], tolerance_mib: int) -> list[str]:
     """What is wrong with GPUs on which nothing should run."""
     dirt = []
     for gpu in gpus:
         if gpu.processes:
-            dirt.append(f"GPU {gpu.index} has processes: {', '.join(f'pid {pid}' for pid in sorted(gpu.processes))}")
+            pids = ", ".join(f"pid {pid}" for pid in sorted(process.pid for process in gpu.processes))
+            dirt.append(f"GPU {gpu.index} has processes: {pids}")
         elif gpu.used_mib > tolerance_mib:
             dirt.append(f"GPU {gpu.index} holds {gpu.used_mib} MiB and no process says why: it may need a reset")
     return dirt
 
 
-def _gpus() -> list[Gpu]:
+def _gpus() -> Iterable[GpuSample]:
     try:
-        return read_gpus()
+        return read_samples()
     except NoGpuError:
         return []  # a machine without: preflight says so where it matters
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 SCHEMA_VERSION: Literal[1] = 1
+#: The key of ``Evidence.detail`` under which a gate leaves its A/A blocks: {metric: [log ratio, ...]}.
+AA_DETAIL: Final = "aa_log_ratios"
 
 
 class Verdict(StrEnum):

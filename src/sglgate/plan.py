@@ -20,7 +20,8 @@ class PlannedCandidate:
     """One candidate's share of a run. Seconds; None where nothing is known.
 
     ``ready_s`` is of one launch and ``basis`` says where it comes from; ``total_s`` is of all its tests, launches
-    included, as earlier runs took. ``alone``: a gate of it needs the whole machine.
+    included, as earlier runs took. ``alone``: speed over many launches needs
+    the whole machine.
     """
 
     candidate: str

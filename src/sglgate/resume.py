@@ -13,7 +13,7 @@ from sglgate.errors import MisuseError
 from sglgate.evidence import Evidence, Verdict
 from sglgate.launch.errors import LaunchError
 from sglgate.redact import redact_data
-from sglgate.run import EVIDENCE, RunInfo, now, read_evidence, read_run, read_tests
+from sglgate.run import EVIDENCE, TESTS, RunInfo, ended_line, now, read_evidence, read_run, read_tests
 from sglgate.stack import Stack, write_atomically
 
 SET_ASIDE: Final = "evidence.set-aside.jsonl"
@@ -25,7 +25,8 @@ class Earlier:
 
     folder: Path
     info: RunInfo
-    #: Tests with final evidence. UNFIT is none: it says that the machine could not judge.
+    #: Tests with final evidence. UNFIT is none: it says that the machine could not judge. Neither is preflight: the
+    #: machine may have changed since.
     judged: frozenset[str]
 
     @property
@@ -52,7 +53,7 @@ def read_earlier(folder: Path) -> Earlier:
     judged = {
         test
         for test, records in by_test.items()
-        if test in ended and all(record.verdict is not Verdict.UNFIT for record in records)
+        if test in ended and all(r.verdict is not Verdict.UNFIT and r.suite != "preflight" for r in records)
     }
     return Earlier(folder, info, frozenset(judged))
 
@@ -102,6 +103,9 @@ def take_up(earlier: Earlier) -> RunInfo:
         with (earlier.folder / SET_ASIDE).open("a", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in aside)
     write_atomically(earlier.folder / EVIDENCE, "".join(line + "\n" for line in kept))
+    # Whoever waits for a test to be judged again must not find it done.
+    ended = {test: s for test, s in read_tests(earlier.folder).items() if test in earlier.judged}
+    write_atomically(earlier.folder / TESTS, "".join(ended_line(test, s) for test, s in ended.items()))
     entry = {"at": now(), "judged_before": len(earlier.judged), "records_set_aside": len(aside)}
     info = earlier.info.model_copy(
         update={"finished": None, "exit_code": None, "resumed": [*earlier.info.resumed, entry]}

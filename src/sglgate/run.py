@@ -37,6 +37,8 @@ class RunInfo(BaseModel):
     finished: str | None = None
     exit_code: int | None = None
     selection: str = ""
+    #: Of a replay, what the recording says of itself: nothing in such a run was measured when it ran.
+    replay: str = ""
     candidates: dict[str, dict[str, Any]] = {}
     stack: dict[str, Any] = {}
     node: dict[str, Any] = {}
@@ -105,9 +107,8 @@ class Run:
 
     def note_test(self, test: str, duration_s: float) -> None:
         """A test has ended; one without such a line was cut."""
-        line = json.dumps({"test": test, "duration_s": round(duration_s, 3)}) + "\n"
         with self._alone(), (self.folder / TESTS).open("a", encoding="utf-8") as file:
-            file.write(line)
+            file.write(ended_line(test, duration_s))
 
     def save(self) -> None:
         """Write ``run.json`` anew, in one step."""
@@ -176,6 +177,11 @@ def _parse(data: bytes, path: Path) -> Iterator[Evidence]:
         except ValidationError as error:
             problem = error.errors()[0]["msg"]
             raise MisuseError(f"line {number} is not evidence: {problem}", file=path) from None
+
+
+def ended_line(test: str, duration_s: float) -> str:
+    """A test that has ended, as ``tests.jsonl`` keeps it."""
+    return json.dumps({"test": test, "duration_s": round(duration_s, 3)}) + "\n"
 
 
 def read_tests(folder: Path) -> dict[str, float]:

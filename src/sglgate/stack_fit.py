@@ -51,10 +51,7 @@ def check_environment(stack: Stack, candidates: Iterable[Candidate], environment
         MisuseError: nothing reads it, so that the candidate would be its own baseline under another name.
     """
     candidates = list(candidates)
-    names = sorted({name for c in candidates for name in c.environment if name.startswith(_SEARCHED)})
-    if not names:
-        return
-    read_by = _who_reads(stack, names, environment)
+    read_by = who_reads(stack, candidates, environment)
     for candidate in candidates:
         for name in candidate.environment:
             if name in read_by and read_by[name] is None:
@@ -67,7 +64,11 @@ def check_environment(stack: Stack, candidates: Iterable[Candidate], environment
                 )
 
 
-def _who_reads(stack: Stack, names: list[str], environment: Mapping[str, str]) -> dict[str, str | None]:
+def who_reads(stack: Stack, candidates: Iterable[Candidate], environment: Mapping[str, str]) -> dict[str, str | None]:
+    """Of each name that the candidates set and that can be looked for: the file that holds it, None where none does."""
+    names = sorted({name for c in candidates for name in c.environment if name.startswith(_SEARCHED)})
+    if not names:
+        return {}
     key = hashlib.sha256(json.dumps([stack.digest, stack.parser, names]).encode()).hexdigest()[:16]
     file = cache_folder() / "environment" / f"{key}.json"
     try:

@@ -12,10 +12,11 @@ from sglgate.allreduce import speed
 from sglgate.allreduce.paths import Claim
 from sglgate.config import Candidate
 from sglgate.evidence import Verdict
+from sglgate.telemetry import Telemetry
 
 
 @pytest.mark.usefixtures("whole_machine")
-def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
+def test_no_slower(candidate: Candidate, worlds: Worlds, telemetry: Telemetry, gate: Gate) -> None:
     """The upper bound of the time ratio in each size bucket; A/A first, correct before and after."""
     for ranks in worlds.sizes(candidate):
         question, world = worlds.question(candidate, ranks), worlds.get(candidate, ranks)
@@ -42,6 +43,7 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
             margin=candidate.expect.allreduce.margin,
             effort=speed.Effort.of(question.device, two_worlds=baseline_world is not None),
             baseline_world=baseline_world,
+            telemetry=telemetry,
         )
         ratios = [row for row in found.rows if row.ratio is not None]
         worst = max(ratios, key=lambda row: row.ratio, default=None)
@@ -63,6 +65,5 @@ def test_no_slower(candidate: Candidate, worlds: Worlds, gate: Gate) -> None:
                 "limit_bytes": question.claim.max_bytes,
                 "rows": [asdict(row) for row in found.rows],
                 "aa": {name: fit.reason for name, fit in (found.fitness or {}).items()},
-                "clock_mhz": found.clock_mhz,
             },
         )

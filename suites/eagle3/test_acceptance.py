@@ -5,6 +5,7 @@ from __future__ import annotations
 from fixtures.gate import Gate
 from sglgate.config.eagle3 import Eagle3Need
 from sglgate.eagle3.acceptance import DEAD_DRAFT, AcceptanceEstimate, judge_floor, judge_pinned
+from sglgate.eagle3.record import acceptance_detail
 
 
 def test_draft_is_accepted(accepted: AcceptanceEstimate, gate: Gate) -> None:
@@ -19,11 +20,7 @@ def test_draft_is_accepted(accepted: AcceptanceEstimate, gate: Gate) -> None:
         n=first.n,
         interval=first.interval,
         reason=DEAD_DRAFT if accepted.is_dead else "",
-        detail={
-            "mean": accepted.mean.value,
-            "positions": [p.value for p in accepted.positions],
-            "position_intervals": [p.interval for p in accepted.positions],
-        },
+        detail=acceptance_detail(accepted),
     )
 
 

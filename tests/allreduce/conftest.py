@@ -1,6 +1,5 @@
 """One world of two ranks and one of four for all negative controls: starting one costs most of a minute."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,16 +7,6 @@ import pytest
 
 from sglgate.allreduce.world import World
 from tests.allreduce.ranks import spec
-
-
-@pytest.fixture(scope="session")
-def stack_python() -> Path:
-    """The CPU stack's interpreter: ``SGLGATE_STACK``, or the one that ci/quickstart makes."""
-    default = Path(__file__).parents[2] / ".stacks" / "cpu" / "bin" / "python"
-    python = Path(os.environ.get("SGLGATE_STACK", default))
-    if not python.exists():
-        pytest.skip(f"no stack at {python}; set SGLGATE_STACK to the interpreter of one")
-    return python
 
 
 @pytest.fixture(scope="session")

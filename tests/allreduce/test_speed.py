@@ -1,19 +1,23 @@
 """The arithmetic of timing, without ranks."""
 
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from sglgate.allreduce import speed
 from sglgate.allreduce.messages import TimedAnswer
+from sglgate.decision import CPU_VOID_RULES
+from sglgate.decision.voids import sift
 
 
 def answer(*blocks: tuple[float, ...]) -> TimedAnswer:
     whos = ("baseline", "candidate", "candidate", "baseline")
     return TimedAnswer.model_validate(
         {
-            "blocks": [
-                {"who": who, "seconds": seconds, "clock_mhz": (None, None)}
-                for who, seconds in zip(whos, blocks, strict=True)
-            ],
+            "blocks": [{"who": who, "seconds": seconds} for who, seconds in zip(whos, blocks, strict=True)],
         }
     )
 
@@ -57,7 +61,7 @@ class FakeWorld:
 
     def time(self, *, order: list[str], **arguments: object) -> list[TimedAnswer]:
         self._asked.append((self._seconds, tuple(order)))
-        blocks = [{"who": who, "seconds": (self._seconds,), "clock_mhz": (2400, 2500)} for who in order]
+        blocks = [{"who": who, "seconds": (self._seconds,)} for who in order]
         return [TimedAnswer.model_validate({"blocks": blocks})] * 2
 
 
@@ -66,11 +70,35 @@ def test_two_worlds_are_asked_in_turn_and_one_world_at_once() -> None:
     fast, slow = FakeWorld(1.0, asked), FakeWorld(2.0, asked)
     bucket = speed.Bucket((1, 8), "bf16", "cached")
     effort = speed.Effort(quads=1)
-    apart = speed._Measurement(fast, slow, effort, None)  # type: ignore[arg-type]
-    block = apart.block(bucket)
+    apart = speed._Measurement(fast, slow, effort, None, None)  # type: ignore[arg-type]
+    block = apart.blocks({"one": bucket})["one"]
     assert asked == [(2.0, ("baseline",)), (1.0, ("candidate", "candidate")), (2.0, ("baseline",))]
     assert block.candidate / block.baseline == pytest.approx(0.5)
-    assert apart.clocks == (2400, 2500)
     asked.clear()
-    speed._Measurement(fast, fast, effort, None).block(bucket)  # type: ignore[arg-type]
+    speed._Measurement(fast, fast, effort, None, None).blocks({"one": bucket})  # type: ignore[arg-type]
     assert asked == [(1.0, ("baseline", "candidate", "candidate", "baseline"))]
+
+
+class Watching:
+    """Telemetry whose windows all tell the same."""
+
+    rules = CPU_VOID_RULES
+
+    def __init__(self, **facts: float) -> None:
+        self._facts = facts
+
+    @contextlib.contextmanager
+    def window(self) -> Iterator[Any]:
+        yield SimpleNamespace(facts=lambda: self._facts)
+
+
+@pytest.mark.parametrize(("foreign", "void"), [(0.02, 0), (0.6, 1)])
+def test_what_the_machine_did_meanwhile_voids_both_arms_of_a_block(foreign: float, void: int) -> None:
+    world, bucket = FakeWorld(1.0, []), speed.Bucket((1, 8), "bf16", "cached")
+    watching = Watching(foreign_cpu_share=foreign, throttled_share=0.0)
+    measured = speed._Measurement(world, world, speed.Effort(quads=1), None, watching)  # type: ignore[arg-type]
+
+    for block in (measured.blocks({"one": bucket})["one"], measured.aa_block(bucket)):
+        _, voided = sift(watching.rules, [block])
+        assert len(voided) == void
+        assert not void or all(word in voided[0].reason for word in ("baseline", "candidate", "foreign load"))

@@ -7,6 +7,7 @@ No GPU is needed: the stack's own argument parser is asked, and its files are se
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from sglgate.config import Candidate, Profile, load_candidates, load_profiles
 from sglgate.errors import MisuseError
 from sglgate.stack import Stack, check_arguments, find_stack, read_stack
-from sglgate.stack_fit import check_environment
+from sglgate.stack_fit import who_reads
 
 ROOT = Path(__file__).parents[2]
 ANSWERS = Path(__file__).parent / "answers"
@@ -31,13 +32,19 @@ def ask(stack: Stack) -> dict[str, Any]:
     """For each candidate: what it launches, whether it claims this release, and what the stack says of it."""
     profile, candidates = campaign()
     answers = {}
+    # All at once: each question of its own would import sglang anew. The answers are kept.
+    with contextlib.suppress(MisuseError):
+        check_arguments(stack, candidates, profile.environment)
+    read_by = who_reads(stack, candidates, profile.environment)
     for candidate in candidates:
         problem = None
         try:
             check_arguments(stack, [candidate], profile.environment)
-            check_environment(stack, [candidate], profile.environment)
         except MisuseError as error:
             problem = f"{error.key}: {error.problem}"
+        unread = [name for name in candidate.environment if read_by.get(name, "") is None]
+        if problem is None and unread:
+            problem = f"environment.{unread[0]}: nothing reads it"
         answers[candidate.name] = {
             "configuration": candidate.configuration,
             "claims": candidate.fits(stack.sglang),

@@ -10,7 +10,9 @@ import pytest
 from sglgate.config import Candidate, Profile
 from sglgate.launch.pool import ServerPool
 from sglgate.launch.server import Server
+from sglgate.node import Live
 from sglgate.stack import Stack
+from sglgate.telemetry import Telemetry
 
 SPECULATION = {
     "speculative-algorithm": "EAGLE3",
@@ -45,3 +47,10 @@ def fake_pool(fake_stack: Stack, profile: Profile, tmp_path: Path) -> Iterator[S
     pool = ServerPool(lambda candidate, log, slots: Server(candidate, profile, fake_stack, "model", log), tmp_path)
     yield pool
     pool.stop()
+
+
+@pytest.fixture
+def telemetry() -> Iterator[Telemetry]:
+    """Watches this machine."""
+    with Telemetry(Live(gpus=False)) as telemetry:
+        yield telemetry

@@ -9,16 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from sglgate.config.eagle3 import SpeedNeed
-from sglgate.decision import Rule
+from sglgate.decision import CPU_VOID_RULES, Rule
 from sglgate.eagle3.cells import rules_of
 from sglgate.eagle3.judge import UnequalArmsError, judge_speed
-from sglgate.eagle3.machine import VOID_RULES
 from sglgate.eagle3.measure import ArmRun, BlockRun
 from sglgate.evidence import Verdict
 
 CLEAN = {"foreign_cpu_share": 0.01, "throttled_share": 0.0}
 RULES = {
-    name: Rule.at_least(bound, design_effect=0.05, void_rules=VOID_RULES)
+    name: Rule.at_least(bound, design_effect=0.05, void_rules=CPU_VOID_RULES)
     for name, bound in {"chat@1": 1.05, "json@4": 0.97}.items()
 }
 
@@ -97,6 +96,6 @@ def test_unequal_arms_end_the_comparison_by_name():
 
 def test_a_win_and_a_margin_become_rules_with_their_own_looks():
     need = SpeedNeed(min_ratio={"chat@1": 1.1}, max_loss={"json@4": 0.03}, looks=[2, 4])
-    rules = rules_of(need, VOID_RULES)
+    rules = rules_of(need, CPU_VOID_RULES)
     assert {name: rule.threshold for name, rule in rules.items()} == {"chat@1": 1.1, "json@4": 0.97}
     assert rules["chat@1"].cap == 4

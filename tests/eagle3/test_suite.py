@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from sglgate.evidence import Evidence, Verdict
-from sglgate.run import read_evidence, read_run
+from sglgate.run import read_run
+from tests.eagle3.judging import ROOT, judge, red
 
-ROOT = Path(__file__).parents[2]
+FAKE_STACK = ROOT / "tests/fake_stack/python"
 CANDIDATE = """
 name = "spec"
 reason = "a test"
@@ -42,28 +41,17 @@ min_mean = 1.3
 """
 
 
-def judge(
+def judged(
     folder: Path, faults: str = "", environment: str = "", more: str = "", answers: str = "", drop: str = "\\0"
 ) -> list[Evidence]:
-    """All evidence of ``-m "cpu and eagle3"`` on one candidate."""
+    """The stand-in with these faults, judged."""
     text = CANDIDATE.replace(drop, "").format(faults=faults, environment=environment, more=more, answers=answers)
     (folder / "spec.toml").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "cpu and eagle3"]
-    paths = ["--candidates", folder, "--reports", folder / "reports", "--stack", ROOT / "tests/fake_stack/python"]
-    done = subprocess.run([*command, *map(str, paths)], cwd=ROOT, capture_output=True, text=True, timeout=180)
-    runs = list((folder / "reports").glob("*/"))
-    assert runs, done.stdout + done.stderr
-    evidence = read_evidence(runs[0])
-    assert done.returncode == int(any(e.verdict is not Verdict.PASS for e in evidence)), done.stdout
-    return evidence
-
-
-def red(evidence: list[Evidence]) -> dict[str, str]:
-    return {e.gate: f"{e.verdict}: {e.reason}" for e in evidence if e.verdict is not Verdict.PASS}
+    return judge(folder, FAKE_STACK)
 
 
 def test_a_sound_pair_is_green_in_every_check(tmp_path):
-    evidence = judge(tmp_path)
+    evidence = judged(tmp_path)
     assert red(evidence) == {}
     assert {e.gate for e in evidence} == {
         "draft_is_accepted", "mean_above_floor", "equal_arms", "greedy", "max_tokens_inside_a_run", "eos_inside_a_run",
@@ -74,7 +62,7 @@ def test_a_sound_pair_is_green_in_every_check(tmp_path):
 
 def test_every_way_to_answer_differently_turns_its_gate_red(tmp_path):
     faults = "wrong-accept,runs-past-stop,runs-past-length,ignores-abort,wrong-logprobs,breaks-json,random-draft"
-    found = red(judge(tmp_path, faults))
+    found = red(judged(tmp_path, faults))
     assert "token 9 is" in found["greedy"]
     assert "not by the abort" in found["abort_in_flight"]
     assert "constrained to JSON" in found["json_constrained"]
@@ -87,7 +75,7 @@ def test_every_way_to_answer_differently_turns_its_gate_red(tmp_path):
 
 
 def test_a_near_tie_of_the_target_is_reported_and_green(tmp_path):
-    evidence = judge(tmp_path, "tie", 'FAKE_NEAR_TIES = "1"')
+    evidence = judged(tmp_path, "tie", 'FAKE_NEAR_TIES = "1"')
     greedy = next(e for e in evidence if e.gate == "greedy")
     assert greedy.verdict is Verdict.PASS
     assert len(greedy.detail["ties"]) == 2
@@ -95,13 +83,13 @@ def test_a_near_tie_of_the_target_is_reported_and_green(tmp_path):
 
 
 def test_running_requests_that_nobody_pinned_are_red_by_name(tmp_path):
-    found = red(judge(tmp_path, drop="max-running-requests = 8\n"))
+    found = red(judged(tmp_path, drop="max-running-requests = 8\n"))
     assert list(found) == ["equal_arms"]
     assert "max_running_requests: None without speculation, 48 with it" in found["equal_arms"]
 
 
 def test_a_sampled_distribution_cannot_be_asked_for_on_a_cpu(tmp_path):
-    found = red(judge(tmp_path, answers="sampled = true"))
+    found = red(judged(tmp_path, answers="sampled = true"))
     assert list(found) == ["sampled_distribution"]
     assert found["sampled_distribution"].startswith("NOT_EXERCISED")
     assert "verifies greedily on a CPU" in found["sampled_distribution"]
@@ -114,7 +102,7 @@ def test_a_noisy_machine_and_a_slow_candidate_are_never_green(tmp_path, faults, 
         "looks = [2]\naa_looks = [2]\ndesign_effect = 0.02\n"
     )
     rounds = 'FAKE_ROUND_MS = "30"' if faults == "slow-step" else ""
-    evidence = [e for e in judge(tmp_path, faults, rounds, speed) if e.gate == "speed_against_baseline"]
+    evidence = [e for e in judged(tmp_path, faults, rounds, speed) if e.gate == "speed_against_baseline"]
     assert evidence[-1].verdict in verdicts, evidence[-1].reason
 
 
@@ -127,7 +115,7 @@ def test_the_plain_server_is_asked_once_for_all_settings_that_ask_the_same(tmp_p
         .replace("draft-tokens = 4", "draft-tokens = 6")
     )
 
-    evidence = judge(tmp_path)
+    evidence = judged(tmp_path)
 
     assert red(evidence) == {}
     assert {e.candidate for e in evidence if e.gate == "greedy"} == {"five", "spec"}

@@ -28,7 +28,8 @@ def test_a_sound_server_is_green_with_evidence_junit_page_and_log(lane: Lane) ->
     assert outcome.red() == {}
     assert outcome.folder is not None
     names = {p.relative_to(outcome.folder).as_posix() for p in outcome.folder.rglob("*") if p.is_file()}
-    assert names == {"evidence.jsonl", "run.json", "junit.xml", "index.html", "tests.jsonl", "logs/fake.1.log"}
+    records = {"evidence.jsonl", "run.json", "tests.jsonl", "telemetry.jsonl"}
+    assert names == records | {"junit.xml", "index.html", "logs/fake.1.log"}
     suite = next(iter(JUnitXml.fromfile(str(outcome.folder / "junit.xml"))))
     assert suite.tests == len({e.test for e in outcome.evidence}) > 5
     properties = {p.get("name") for p in ElementTree.parse(outcome.folder / "junit.xml").iter("property")}
@@ -236,6 +237,7 @@ def test_a_run_launches_what_the_plan_says(lane: Lane, capsys: pytest.CaptureFix
     planned = json.loads(capsys.readouterr().out)
     launched = read_run(outcome.folder).launches
     assert len(launched) == sum(item["launches"] for item in planned["candidates"]) == planned["fewest"] == 3
+    assert launched[0]["also"] == ["c"]
     assert {e.candidate for e in outcome.evidence} == {"a", "b", "c"}
     assert "left out: old, for SGLang <0.5.14, this stack has 0.5.23" in outcome.output
     assert set(planned["left_out"]) == {"old"}

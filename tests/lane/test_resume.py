@@ -128,7 +128,7 @@ def test_another_selection_is_another_run(lane: Lane) -> None:
     outcome = lane.run("--resume", str(folder), marker="cpu and kv")
 
     assert outcome.code == 2
-    assert "the run to resume was 'cpu'" in outcome.output
+    assert "the run to resume was 'cpu and not preflight'" in outcome.output
 
 
 def test_a_folder_that_is_no_run_is_misuse(lane: Lane) -> None:

@@ -14,6 +14,7 @@ from sglgate.launch.pool import ServerPool
 class _Server:
     def __init__(self, candidate: SimpleNamespace, log: Path) -> None:
         self.candidate, self.log, self.stopped, self.problem = candidate, log, 0, None
+        self.configuration = "as it is made"
 
     def start(self) -> None:
         if self.candidate.fails:
@@ -58,6 +59,14 @@ def test_a_candidate_is_launched_once(pool: ServerPool, made: list[_Server]) -> 
     one = candidate("one")
 
     assert pool.get(one) is pool.get(one)
+    assert len(made) == 1
+
+
+def test_one_server_under_two_names_is_launched_once(pool: ServerPool, made: list[_Server]) -> None:
+    one, other = candidate("one"), candidate("other")
+    other.configuration = one.configuration
+
+    assert pool.get(one) is pool.get(other)
     assert len(made) == 1
 
 

@@ -140,6 +140,7 @@ def test_two_who_hold_a_part_and_want_all_do_not_block_each_other() -> None:
         barrier.wait()
         with grounds.whole(name):
             assert grounds.held == (0, 1)
+            assert grounds.need(1, name) == (), "as if it were alone"
             done.append(name)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "b")]

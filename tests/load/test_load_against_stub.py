@@ -12,7 +12,8 @@ from sglgate.load.flight import FailureKind, Flight
 
 PROMPTS = PromptSet.of_texts("test", tuple(f"prompt {number}" for number in range(8)))
 # For tests that are not about the client: whatever else runs on this machine must not decide them.
-ANY_CLIENT = ClientLimits(cpu_share=99.0, lag_p99_ms=1e6, send_delay_p99_ms=1e6)
+# A busy machine may hold this process up at will: what is asked here is not the time.
+ANY_CLIENT = ClientLimits(99.0, lag_p99_ms=1e6, send_delay_p99_ms=1e6, least_ticks=0, in_flight_share=0)
 
 
 def plan(url, arrivals=None, **changes):
@@ -52,7 +53,9 @@ def test_under_speculation_an_event_counts_all_its_tokens(histogram_name):
     metrics = result.metrics
     assert metrics.gap_ms.median == pytest.approx(25, rel=0.1)
     assert metrics.itl_ms.median == pytest.approx(25 / 3, rel=0.1)
-    assert metrics.itl_ms.n == 3 * metrics.gap_ms.n
+    # Two events that a busy machine brings in one read are one gap, of six tokens.
+    assert metrics.itl_ms.n % 3 == 0
+    assert metrics.itl_ms.n >= 3 * metrics.gap_ms.n
     # 30 tokens after the first in 10 verify steps, each of which accepts both its drafts.
     assert {request.verify_steps for request in result.requests} == {10}
     assert metrics.acceptance.accept_length == pytest.approx(3.1)

@@ -187,7 +187,8 @@ def test_a_kv_drop_is_put_down_to_draft_accounting_and_sized(tmp_path: Path) -> 
     for name, tokens, first in (("0.5.9", 344_064, False), ("0.5.23", 276_707, True)):
         info = side(name=name, sglang=name).info.model_copy(update={"launches": [], "finished": None})
         run = Run.begin(tmp_path, info)
-        run.info.launches.append({"candidate": "c", "log": "logs/c.log", "resolved": {}})
+        # Under another name: the candidate shares its server.
+        run.note_launch({"candidate": "first", "also": ["c"], "log": "logs/c.log", "resolved": {}})
         (run.logs / "c.log").write_text(log_of(0.9, tokens, first))
         run.add(make(value=tokens))
         run.close(0)

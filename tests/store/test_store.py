@@ -16,8 +16,8 @@ from sqlalchemy import inspect, text
 from sglgate.cli import main
 from sglgate.decision import NoisePrior, pool
 from sglgate.errors import MisuseError
+from sglgate.evidence import AA_DETAIL
 from sglgate.store import (
-    AA_DETAIL,
     Filter,
     Outcome,
     Store,

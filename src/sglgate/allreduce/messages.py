@@ -99,7 +99,6 @@ class TimedBlock(_Message):
 
     who: Literal["candidate", "baseline"]
     seconds: tuple[float, ...]
-    clock_mhz: tuple[int | None, int | None]
 
 
 class TimedAnswer(_Message):

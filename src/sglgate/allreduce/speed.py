@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sglgate.allreduce import plan
@@ -17,6 +17,7 @@ from sglgate.allreduce.verdicts import Finding, judge_exact
 from sglgate.allreduce.world import World
 from sglgate.decision import Block, FamilyDecision, Fitness, Rule, drive_all, judge_aa
 from sglgate.evidence import Verdict
+from sglgate.telemetry import Telemetry
 
 Who = Literal["candidate", "baseline"]
 MARGIN = 0.03
@@ -88,13 +89,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole answer: the finding, the table, the A/A fitness by bucket, the clocks seen."""
+    """The whole answer: the finding, the table, the A/A fitness by bucket."""
 
     finding: Finding
     rows: tuple[Row, ...] = ()
     fitness: Mapping[str, Fitness] | None = None
     decision: FamilyDecision | None = None
-    clock_mhz: tuple[int, int] | None = None
 
     @property
     def blocks(self) -> int:
@@ -151,12 +151,14 @@ def compare(
     effort: Effort | None = None,
     fault: Mapping[str, Any] | None = None,
     baseline_world: World | None = None,
+    telemetry: Telemetry | None = None,
 ) -> Comparison:
     """Time candidate against baseline in every bucket, after the A/A check, between two correctness checks.
 
     Args:
         baseline_world: where the baseline runs if it cannot run beside the candidate: NCCL reads its environment
             once a process, so two settings of it need two worlds, asked in turn. None: both in ``world``.
+        telemetry: what the machine does meanwhile; its void rules then hold. None: no block is void.
 
     Returns a finding of NOT_EXERCISED or FAIL without a table where the path did not serve or was wrong: such
     a time means nothing. UNFIT where equal arms differ or the noise is too large to judge.
@@ -167,41 +169,55 @@ def compare(
     before = _correct(world, path, claim, chosen, effort, fault, first_round=1_000_000)
     if before.verdict is not Verdict.PASS:
         return Comparison(Finding(before.verdict, f"not timed: {before.reason}", before.detail))
-    measurement = _Measurement(world, baseline_world or world, effort, fault)
-    fitness = {bucket.name: _fitness(measurement, bucket, Rule.no_slower(margin)) for bucket in chosen}
+    rule = Rule.no_slower(margin, void_rules=telemetry.rules if telemetry else ())
+    measurement = _Measurement(world, baseline_world or world, effort, fault, telemetry)
+    fitness = {bucket.name: _fitness(measurement, bucket, rule) for bucket in chosen}
     unfit = {name: fit for name, fit in fitness.items() if fit.verdict is not Verdict.PASS}
     if unfit:
         name, fit = next(iter(unfit.items()))
         return Comparison(Finding(Verdict.UNFIT, f"A/A {name}: {fit.reason}"), fitness=fitness)
     by_name = {bucket.name: bucket for bucket in chosen}
     decision = drive_all(
-        {name: Rule.no_slower(margin) for name in by_name},
-        lambda order: {name: measurement.block(bucket) for name, bucket in by_name.items()},
+        dict.fromkeys(by_name, rule),
+        lambda order: measurement.blocks(by_name),
     )
     rows = tuple(_row(bucket, decision, measurement, world.spec.world_size) for bucket in chosen)
     after = _correct(world, path, claim, chosen, effort, fault, first_round=2_000_000)
     finding = Finding(decision.verdict or Verdict.INCONCLUSIVE, decision.reason)
     if after.verdict is not Verdict.PASS:
         finding = Finding(after.verdict, f"wrong after timing: {after.reason}", after.detail)
-    return Comparison(finding, rows, fitness, decision, measurement.clocks)
+    return Comparison(finding, rows, fitness, decision)
 
 
 class _Measurement:
     """Asks the world for blocks and keeps every time, for the table."""
 
-    def __init__(self, world: World, baseline_world: World, effort: Effort, fault: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        world: World,
+        baseline_world: World,
+        effort: Effort,
+        fault: Mapping[str, Any] | None,
+        telemetry: Telemetry | None,
+    ) -> None:
         self._worlds: Mapping[Who, World] = {"candidate": world, "baseline": baseline_world}
-        self._effort, self._fault = effort, fault
+        self._effort, self._fault, self._telemetry = effort, fault, telemetry
         self.seconds: dict[tuple[str, Who], list[float]] = {}
-        self._clocks: list[int] = []
 
-    @property
-    def clocks(self) -> tuple[int, int] | None:
-        """Lowest and highest clock seen, or None where nothing tells it."""
-        return (min(self._clocks), max(self._clocks)) if self._clocks else None
+    def blocks(self, buckets: Mapping[str, Bucket]) -> dict[str, Block]:
+        """One block of baseline and candidate in every bucket; they share one window of telemetry."""
+        return self._watched(lambda: {name: self._block(bucket) for name, bucket in buckets.items()})
 
-    def block(self, bucket: Bucket) -> Block:
-        """One block of baseline and candidate."""
+    def _watched(self, measure: Callable[[], dict[str, Block]]) -> dict[str, Block]:
+        if self._telemetry is None:
+            return measure()
+        with self._telemetry.window() as window:
+            measured = measure()
+        # Both arms are interleaved in one launch: what the machine did, it did to both.
+        facts = window.facts()
+        return {name: replace(block, baseline_facts=facts, candidate_facts=facts) for name, block in measured.items()}
+
+    def _block(self, bucket: Bucket) -> Block:
         answers = self._time(bucket, _ABBA)
         for position, block in enumerate(answers[0].blocks):
             self.seconds.setdefault((bucket.name, block.who), []).append(group_seconds(answers, position))
@@ -209,7 +225,7 @@ class _Measurement:
 
     def aa_block(self, bucket: Bucket) -> Block:
         """One block with the baseline on both sides."""
-        return paired(self._time(bucket, _AA))
+        return self._watched(lambda: {bucket.name: paired(self._time(bucket, _AA))})[bucket.name]
 
     def _time(self, bucket: Bucket, quad: Sequence[Who]) -> list[TimedAnswer]:
         order = list(quad) * self._effort.quads
@@ -217,9 +233,6 @@ class _Measurement:
         for part in _runs_of_one_world(order, self._worlds):
             asked = self._ask(self._worlds[part[0]], bucket, part)
             answers = [_joined(*pair) for pair in zip(answers, asked, strict=True)] if answers else asked
-        for answer in answers:
-            for block in answer.blocks:
-                self._clocks += [clock for clock in block.clock_mhz if clock is not None]
         return answers
 
     def _ask(self, world: World, bucket: Bucket, order: Sequence[Who]) -> list[TimedAnswer]:

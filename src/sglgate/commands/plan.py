@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the plan; 0, or 2 where a candidate cannot be launched as it is written."""
     from sglgate.commands._models import models_here
     from sglgate.config import load_candidates, load_profiles
-    from sglgate.config.candidate_files import select
+    from sglgate.config.candidate_files import fitting, select
     from sglgate.errors import ExitCode, MisuseError, nearest
     from sglgate.needs import fewest_launches, in_order
     from sglgate.plan import plan_run
@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
         hint = f"did you mean {near!r}?" if near else f"known: {', '.join(profiles)}"
         raise MisuseError("no such profile", key="--profile", value=args.profile, expected=hint)
     profile = profiles[args.profile]
-    folder = args.candidates or args.root / "fixtures" / "candidates" / profile.name
-    candidates, stack = select(load_candidates(folder, profile), args.candidate), None
+    folder = args.candidates or args.root / "fixtures" / "candidates" / profile.candidates_folder
+    candidates, stack = select(fitting(load_candidates(folder, profile), profile), args.candidate), None
     left_out: dict[str, str] = {}
     if not args.no_stack:
         stack = read_stack(find_stack(args.stack, args.root))

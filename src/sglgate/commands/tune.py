@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from sglgate.launch.node_lock import NodeLock, default_lock_file
     from sglgate.launch.pool import ServerPool
     from sglgate.launch.server import Server
-    from sglgate.node import require_node
+    from sglgate.node import Live, require_node
     from sglgate.stack import check_arguments, find_stack, read_stack
 
     profiles = load_profiles(args.root / "fixtures" / "profiles")
@@ -71,13 +71,13 @@ def run(args: argparse.Namespace) -> int:
         expected = f"known: {', '.join(profiles)}"
         raise MisuseError("no such profile", key="--profile", value=args.profile, expected=expected)
     profile = profiles[args.profile]
-    folder = args.candidates or args.root / "fixtures" / "candidates" / profile.name
+    folder = args.candidates or args.root / "fixtures" / "candidates" / profile.candidates_folder
     candidate = select(load_candidates(folder, profile), [args.candidate])[0]
     baseline = baseline_of(candidate)
     template = candidate.expect.eagle3.template if candidate.expect.eagle3 else "{prompt}"
     cell = Cell(args.kind, args.concurrency, args.requests, args.output_tokens, template)
     prompts = prompts_of(args.root / "fixtures" / "prompts", [args.kind])
-    require_node(profile)
+    require_node(profile, Live(gpus=profile.needs_gpu))
     stack = read_stack(find_stack(args.stack, args.root))
     longest = Setting.chain(max(1, args.max_steps)).of(candidate)
     check_arguments(stack, [baseline, longest], profile.environment)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
+from sglgate.causes import KNOWN_CAUSES
 from sglgate.config.eagle3 import Eagle3Need
 from sglgate.config.profile import ArgumentValue, Name, _Strict
 from sglgate.errors import nearest
@@ -43,9 +44,6 @@ class ExpectedFailure(_Strict):
     @field_validator("cause")
     @classmethod
     def _known(cls, cause: str) -> str:
-        # Deferred: only a candidate that expects a failure needs the table of causes.
-        from sglgate.diagnosis import KNOWN_CAUSES
-
         # "unknown" would accept every crash that nobody has seen yet.
         usable = sorted(set(KNOWN_CAUSES) - {"none", "unknown"})
         if cause not in usable:

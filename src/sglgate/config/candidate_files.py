@@ -80,6 +80,24 @@ def select(candidates: Iterable[Candidate], names: Iterable[str]) -> list[Candid
     return [c for c in candidates if not wanted or c.name in wanted]
 
 
+def fitting(candidates: Iterable[Candidate], profile: Profile) -> list[Candidate]:
+    """Those that the profile has GPUs enough for; all of them on a lane without GPUs.
+
+    Raises:
+        MisuseError: none is left.
+    """
+    candidates = list(candidates)
+    fit = [c for c in candidates if not profile.needs_gpu or c.tensor_parallel <= profile.machine.gpus]
+    if not fit:
+        least = min(candidate.tensor_parallel for candidate in candidates)
+        raise MisuseError(
+            f"none of its {len(candidates)} candidates runs on {profile.machine.gpus} GPUs",
+            key=f"profile {profile.name}",
+            expected=f"a candidate of {profile.candidates_folder!r} that needs less than {least}",
+        )
+    return fit
+
+
 def _inherit(name: str, raw: Mapping[str, tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
     """The file's data laid over its parents', nearest last."""
     chain: list[str] = []

@@ -30,6 +30,36 @@ class Machine(_Strict):
     min_ram_gib: float = Field(default=0, ge=0, description="host memory, GiB")
 
 
+class Bounds(_Strict):
+    """What preflight demands of the machine; what has no bound here is only reported."""
+
+    min_driver: str | None = Field(default=None, pattern=r"^\d+(\.\d+)*$", description="oldest driver that may be")
+    max_driver: str | None = Field(default=None, pattern=r"^\d+(\.\d+)*$", description="newest driver that may be")
+    persistence: bool | None = Field(default=None, description="persistence mode of every GPU")
+    ecc: bool | None = Field(default=None, description="ECC mode of every GPU")
+    min_power_limit_w: float | None = Field(default=None, gt=0, description="enforced power limit of every GPU")
+    max_idle_mib: int = Field(default=512, ge=0, description="memory that an idle GPU may hold, MiB")
+    max_idle_utilization_pct: int = Field(default=5, ge=0, le=100, description="utilisation that counts as idle")
+    max_idle_c: int = Field(default=60, gt=0, description="temperature of an idle GPU, degrees Celsius")
+    max_foreign_cpu_share: float = Field(default=0.10, ge=0, le=1, description="CPU time of others, of all cores")
+    pcie_generation: int | None = Field(default=None, gt=0, description="of every GPU's link, under load")
+    pcie_width: int | None = Field(default=None, gt=0, description="lanes of every GPU's link, under load")
+    numa_nodes: int | None = Field(default=None, gt=0, description="how many NUMA nodes the GPUs are spread over")
+    peer_access: bool = Field(default=True, description="whether every GPU must reach every other's memory")
+    translating_iommu: bool = Field(default=False, description="whether an IOMMU may translate what GPUs send")
+    min_peer_gb_per_s: float = Field(default=0, ge=0, description="of every pair, each direction, GB/s")
+    max_peer_copy_us: float | None = Field(default=None, gt=0, description="an 8-byte copy between any pair, us")
+    min_shm_gib: float = Field(default=0, ge=0, description="free in /dev/shm, GiB")
+    min_disk_gib: float = Field(default=0, ge=0, description="free where reports are written, GiB")
+    min_available_ram_gib: float = Field(default=0, ge=0, description="memory that a new process can have, GiB")
+    min_open_files: int = Field(default=0, ge=0, description="open files a process may have")
+    min_locked_gib: float = Field(default=0, ge=0, description="memory a process may lock, GiB")
+    kernel_deadline_s: float = Field(default=180, gt=0, description="one kernel on every GPU, torch's import included")
+    peer_deadline_s: float = Field(default=300, gt=0, description="all pairs of GPUs, both ways")
+    collective_deadline_s: float = Field(default=180, gt=0, description="the all-reduce sweep of one group of ranks")
+    node_facts: str | None = Field(default=None, description="facts file that `sglgate bringup` wrote; must still hold")
+
+
 class Deadlines(_Strict):
     """How long one start phase may take, in seconds, before the launch counts as hung."""
 
@@ -52,7 +82,9 @@ class Profile(_Strict):
 
     name: Name = Field(description="also the pytest marker")
     reason: str = Field(min_length=1, description="why this profile exists, in prose")
+    candidates: Name | None = Field(default=None, description="whose candidates it judges; absent: its own")
     machine: Machine = Machine()
+    preflight: Bounds = Bounds()
     deadlines: Deadlines = Deadlines()
     arguments: dict[str, ArgumentValue] = Field(default={}, description="server arguments of every candidate")
     environment: dict[str, str] = Field(default={}, description="environment of every server")
@@ -62,6 +94,11 @@ class Profile(_Strict):
     def needs_gpu(self) -> bool:
         """Whether the lane is about GPUs at all."""
         return self.machine.gpus > 0
+
+    @property
+    def candidates_folder(self) -> str:
+        """The folder's name below ``fixtures/candidates``."""
+        return self.candidates or self.name
 
 
 def load_profiles(folder: Path) -> Mapping[str, Profile]:

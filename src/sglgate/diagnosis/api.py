@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from sglgate.diagnosis import remedies, words
-from sglgate.diagnosis.causes import CAUSES
 from sglgate.diagnosis.context import Context, is_remark_of_hanging, parse_context
 from sglgate.diagnosis.decide import Verdict, decide
 from sglgate.diagnosis.incident import NEEDLES, Incident
@@ -24,7 +23,6 @@ from sglgate.logs.lines import Line, split_records
 _CHUNK_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 2048
 _ANSWERED: Final = re.compile(rb'"POST /\S+ HTTP/1\.\d" 200')
-KNOWN_CAUSES: Final = (*CAUSES, "none", "unknown")
 
 
 class Diagnoser:

@@ -41,23 +41,14 @@ class Cell:
         )
 
 
-def cells_of(need: Eagle3Need, limits: ClientLimits | None = None) -> tuple[Cell, ...]:
+def cells_of(need: Eagle3Need) -> tuple[Cell, ...]:
     """The cells that a candidate bounds, in the order of its file; none where it bounds no speed."""
     if need.speed is None:
         return ()
     found = []
     for name in need.speed.bounds:
         kind, _, users = name.partition("@")
-        found.append(
-            Cell(
-                kind,
-                int(users),
-                need.speed.requests,
-                need.speed.output_tokens,
-                need.template,
-                limits or ClientLimits(),
-            )
-        )
+        found.append(Cell(kind, int(users), need.speed.requests, need.speed.output_tokens, need.template))
     return tuple(found)
 
 

@@ -11,13 +11,13 @@ from typing import Any, Final
 from sglgate.config import Candidate
 from sglgate.decision import Block, Fact, Order
 from sglgate.eagle3.cells import Cell
-from sglgate.eagle3.machine import LoadWatch
 from sglgate.errors import UnfitError
 from sglgate.evidence import Verdict
 from sglgate.launch import Server
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.pool import ServerPool
 from sglgate.load import LoadResult, PromptSet, run_load
+from sglgate.telemetry import Telemetry
 
 _FLUSH_DEADLINE_S: Final = 10.0
 
@@ -62,6 +62,7 @@ class BlockRun:
 
 def run_block(
     pool: ServerPool,
+    telemetry: Telemetry,
     baseline: Candidate,
     candidate: Candidate,
     order: Order,
@@ -76,11 +77,17 @@ def run_block(
     """
     # For A/A both arms are one candidate: by position, then, not by name.
     first, second = (baseline, candidate) if order == "AB" else (candidate, baseline)
-    runs = [run_arm(pool, arm, cells, prompts) for arm in (first, second)]
+    runs = [run_arm(pool, telemetry, arm, cells, prompts) for arm in (first, second)]
     return BlockRun(order, *(runs if order == "AB" else reversed(runs)))
 
 
-def run_arm(pool: ServerPool, candidate: Candidate, cells: Sequence[Cell], prompts: Mapping[str, PromptSet]) -> ArmRun:
+def run_arm(
+    pool: ServerPool,
+    telemetry: Telemetry,
+    candidate: Candidate,
+    cells: Sequence[Cell],
+    prompts: Mapping[str, PromptSet],
+) -> ArmRun:
     """One fresh launch, each cell measured on it with an empty prefix cache.
 
     Raises:
@@ -89,11 +96,11 @@ def run_arm(pool: ServerPool, candidate: Candidate, cells: Sequence[Cell], promp
     """
     server = pool.fresh(candidate)
     results = {}
-    with LoadWatch(server.pid) as watch:
+    with telemetry.window() as window:
         for cell in cells:
             flush(server.client)
             results[cell.name] = measure_cell(server, cell, prompts)
-    return ArmRun(candidate.name, server.log, server.info, watch.facts(), results)
+    return ArmRun(candidate.name, server.log, server.info, window.facts(), results)
 
 
 def measure_cell(server: Server, cell: Cell, prompts: Mapping[str, PromptSet]) -> LoadResult:

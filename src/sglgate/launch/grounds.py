@@ -58,7 +58,9 @@ class Grounds:
         return self._held
 
     def need(self, count: int, purpose: str) -> tuple[int, ...]:
-        """Hold ``count`` slots, or all if there are fewer; waits for ever. Returns those to use."""
+        """Hold ``count`` slots, or all if there are fewer; waits for ever. Returns those to use, empty for any."""
+        if self._whole:
+            return ()  # as alone: what is measured must not depend on how it was leased
         count = min(count, len(self._seats))
         if len(self._held) < count:
             self._give_up()

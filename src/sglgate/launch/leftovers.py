@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from sglgate.config import Profile
-from sglgate.gpus import read_gpus
 from sglgate.launch.errors import LeftoverError
 from sglgate.launch.node_lock import default_lock_file
+from sglgate.node.host import owner
+from sglgate.node.nvml import read_samples
 
 #: Stands in the environment of every process of a launch, whatever its session and parent.
 TAG: Final = "SGLGATE_LAUNCH"
-#: The process that answers for a launch, where several share one run: set by the first of them.
-OWNER: Final = "SGLGATE_OWNER"
 _KEEPERS_NEED_S: Final = 5.0
 #: Names that SGLang, torch, NCCL and Python give to segments. Whatever else lies there is somebody's file.
 _SEGMENT: Final = re.compile(r"(sglang_|psm_|sem\.|torch_|nccl-|cuda\.shm)")
@@ -27,7 +26,7 @@ _SHM: Final = Path("/dev/shm")  # noqa: S108 - listed, never written
 
 def tag() -> str:
     """This run's tag. It names the node lock too: runs under another lock are not ours to find."""
-    return f"{default_lock_file()}:{os.environ.get(OWNER, os.getpid())}"
+    return f"{default_lock_file()}:{owner()}"
 
 
 def tagged_processes() -> dict[int, str]:
@@ -85,7 +84,7 @@ class MemoryLedger:
     def _used_mib(self) -> dict[int, int]:
         if not self._profile.needs_gpu:
             return {}
-        return {gpu.index: gpu.used_mib for gpu in read_gpus() if not self._gpus or gpu.index in self._gpus}
+        return {gpu.index: gpu.used_mib for gpu in read_samples() if not self._gpus or gpu.index in self._gpus}
 
     def _own_segments(self) -> set[str]:
         if not _SHM.is_dir():

@@ -51,7 +51,7 @@ class ServerPool:
         if candidate.configuration in self._failed:
             raise self._failed[candidate.configuration]
         running = self._running
-        if running is not None and running.candidate.configuration == candidate.configuration:
+        if running is not None and running.configuration == candidate.configuration:
             return running
         return self.fresh(candidate)
 
@@ -64,6 +64,7 @@ class ServerPool:
             number += 1  # a run that is resumed has logs already
         self._launches[candidate.name] = number
         server = self._make(candidate, log, slots)
+        server.configuration = candidate.configuration
         try:
             server.start()
         except LeftoverError as error:
@@ -87,7 +88,7 @@ class ServerPool:
             return None
         self.stop()
         error = LaunchError(problem, phase="serving", log=server.log, diagnosis=server.diagnose())
-        self._failed[server.candidate.configuration] = error
+        self._failed[server.configuration] = error
         return error
 
     def stop(self, grace_s: float | None = None) -> None:

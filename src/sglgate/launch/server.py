@@ -64,6 +64,8 @@ class Server:
     ) -> None:
         self.candidate, self.profile, self.stack, self.model, self.log = candidate, profile, stack, model, log
         self.slots, self.deadlines = slots, deadlines or profile.deadlines
+        #: What was asked for: here a draft may already be a folder where the candidate names a recipe.
+        self.configuration = candidate.configuration
         self.port = free_port()
         api_key = candidate.arguments.get("api-key")
         self.client = Client(self.port, str(api_key) if api_key is not None else None)
@@ -173,7 +175,7 @@ class Server:
         """The launch as ``run.json`` keeps it: phases in seconds, command line, the server's own arguments."""
         return {
             "candidate": self.candidate.name,
-            "configuration": self.candidate.configuration,
+            "configuration": self.configuration,
             "slots": list(self.slots),
             "began": self.began,
             "phase_s": {phase: round(seconds, 3) for phase, seconds in self.phase_s.items()},

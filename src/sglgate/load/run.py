@@ -18,8 +18,6 @@ from sglgate.load.plan import ClosedLoop, LoadPlan, OpenLoop
 from sglgate.load.results import LoadResult, Metrics, RequestResult
 from sglgate.load.watch import ClientCheck, LoopWatch, Tick, judge_client
 
-MIN_IN_FLIGHT_SHARE = 0.98
-
 
 def run_load(plan: LoadPlan) -> LoadResult:
     """Run one measurement to its end.
@@ -183,7 +181,7 @@ def _verdict(
         return Verdict.UNFIT, client.reason
     if isinstance(plan.arrivals, ClosedLoop):
         wanted = plan.arrivals.concurrency
-        if metrics.mean_in_flight < MIN_IN_FLIGHT_SHARE * wanted:
+        if metrics.mean_in_flight < plan.limits.in_flight_share * wanted:
             return Verdict.UNFIT, f"only {metrics.mean_in_flight:.2f} requests in flight, {wanted} intended"
     return Verdict.PASS, f"{len(requests)} requests answered in full; the client was not the limit"
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from sglgate.load.stats import quantile
 
 TICK_S = 0.005
-MIN_TICKS = 20
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,16 @@ class ClientLimits:
         lag_share_of_gap: the bound itself: so large a part of the median gap between a stream's events may be
             ours.
         send_delay_p99_ms: due (or free) to sent.
+        least_ticks: fewer samples of the loop than this are no clean bill.
+        in_flight_share: closed loop: requests in flight, of those intended, must be at least so many.
     """
 
     cpu_share: float = 0.7
     lag_p99_ms: float = 2.5
     lag_share_of_gap: float = 0.25
     send_delay_p99_ms: float = 10.0
+    least_ticks: int = 20
+    in_flight_share: float = 0.98
 
 
 class Tick(NamedTuple):
@@ -128,8 +131,8 @@ def judge_client(
             reasons[-1] += f" at {cpu_share:.0%} of a CPU, so other work held it up"
     if send_p99_ms > limits.send_delay_p99_ms:
         reasons.append(f"requests left {send_p99_ms:.1f} ms late (p99; at most {limits.send_delay_p99_ms:g} ms)")
-    if not reasons and len(inside) < MIN_TICKS:
-        reasons.append(f"only {len(inside)} samples of the client in the steady state (at least {MIN_TICKS})")
+    if not reasons and len(inside) < limits.least_ticks:
+        reasons.append(f"only {len(inside)} samples of the client in the steady state (at least {limits.least_ticks})")
     return ClientCheck(
         "the client is the limit: " + ", and ".join(reasons) if reasons else "",
         cpu_share=cpu_share,

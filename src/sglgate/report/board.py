@@ -70,8 +70,11 @@ class Board:
 
 
 def run_verdict(info: RunInfo, board: Board) -> Verdict | None:
-    """The run's verdict; None where it did not end or judged nothing. An exit code that is not 0 is never green."""
-    if info.finished is None or board.verdict is None:
+    """The run's verdict; None where it did not end, judged nothing, or was a replay, which judges no machine.
+
+    An exit code that is not 0 is never green.
+    """
+    if info.finished is None or board.verdict is None or info.replay:
         return None
     return Verdict.FAIL if board.verdict is Verdict.PASS and info.exit_code != 0 else board.verdict
 

@@ -15,10 +15,11 @@ from sglgate.report.memory import memory_maps
 from sglgate.report.pictures.bars import swatch
 from sglgate.report.pictures.interval import interval_picture
 from sglgate.report.reds import explain_reds
-from sglgate.report.telemetry import TELEMETRY, read_telemetry
+from sglgate.report.telemetry import read_telemetry
 from sglgate.report.text import history_lines
 from sglgate.run import EVIDENCE, RUN, read_evidence, read_run
 from sglgate.stack import HEADLINE_PACKAGES
+from sglgate.telemetry import TELEMETRY
 
 #: Up to this size a file travels inside the page, for whoever has the page alone.
 _INLINE_BYTES: Final = 1 << 19

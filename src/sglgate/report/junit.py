@@ -22,7 +22,11 @@ def junit_xml(info: RunInfo, evidence: Sequence[Evidence]) -> str:
     for record in evidence:
         tests.setdefault(record.test, []).append(record)
     root = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(root, "testsuite", name=xml_text(f"sglgate {info.profile}"), timestamp=info.started)
+    name = xml_text(f"sglgate {info.profile}{' REPLAY' if info.replay else ''}")
+    suite = ElementTree.SubElement(root, "testsuite", name=name, timestamp=info.started)
+    if info.replay:
+        properties = ElementTree.SubElement(suite, "properties")
+        ElementTree.SubElement(properties, "property", name="replay", value=xml_text(info.replay))
     failures = 0
     for test, records in tests.items():
         case = ElementTree.SubElement(suite, "testcase", _names(test))

@@ -15,13 +15,15 @@ _LIMIT = 300
 def markdown_summary(info: RunInfo, evidence: Sequence[Evidence]) -> str:
     """The verdict, every red gate with its reason, then all gates as a table."""
     board = build_board(evidence)
-    verdict = run_verdict(info, board) if info.finished else "CUT"
+    verdict = "REPLAY" if info.replay else run_verdict(info, board) if info.finished else "CUT"
     reds = board.reds()
     total = sum(len(row) for row in board.cells.values())
     stack = info.stack.get("packages", {})
     versions = ", ".join(f"{name} {stack[name]}" for name in ("sglang", "torch") if name in stack) or "no stack"
     lines = [f"## {verdict or 'NOTHING JUDGED'}: {total - len(reds)} of {total} gates green", ""]
     lines += [f"Run {cell(info.name)}, profile {cell(info.profile)}, {cell(versions)}.", ""]
+    if info.replay:
+        lines += [f"**REPLAY** of {cell(info.replay)}: nothing here was measured now, and nothing of it is green.", ""]
     if not info.finished:
         lines += ["**The run did not end**: what it had not judged is not in this table.", ""]
     for candidate, (suite, gate), one in reds:

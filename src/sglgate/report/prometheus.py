@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from sglgate.errors import MisuseError
 from sglgate.evidence import Evidence, Verdict
 from sglgate.report.board import build_board, run_verdict
 from sglgate.run import RunInfo
@@ -17,7 +18,13 @@ _LABEL_LIMIT = 200
 
 
 def openmetrics(info: RunInfo, evidence: Sequence[Evidence]) -> str:
-    """The whole exposition; the same evidence gives the same bytes."""
+    """The whole exposition; the same evidence gives the same bytes.
+
+    Raises:
+        MisuseError: the run is a replay: a time series is of machines.
+    """
+    if info.replay:
+        raise MisuseError("a replay measures nothing", key="--format", value="prometheus", expected="html, md or junit")
     common = {
         "profile": info.profile,
         "stack": str(info.stack.get("digest", "")),

@@ -17,12 +17,10 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
+from sglgate.node.load import BRAKES
 from sglgate.report.pictures.strip import Reading, events, lane
+from sglgate.telemetry import TELEMETRY
 
-TELEMETRY: Final = "telemetry.jsonl"
-#: NVML's reasons that hold a clock down for heat or the hardware's safety (nvml.h, nvmlClocksEventReasons):
-#: hardware slowdown, software and hardware thermal slowdown, power brake.
-_SLOWED: Final = 0x08 | 0x20 | 0x40 | 0x80
 #: A truth value is an int to isinstance, and no reading.
 _NUMBERS: Final = (int, float)
 
@@ -41,7 +39,7 @@ class _Quantity:
 #: In the order in which the lanes stand.
 _QUANTITIES: Final = (
     _Quantity("gpus", "foreign", "foreign processes on a GPU"),
-    _Quantity("gpus", "reasons", "a GPU slowed down", mask=_SLOWED),
+    _Quantity("gpus", "reasons", "a GPU slowed down", mask=sum(BRAKES)),
     _Quantity("gpus", "sm_mhz", "GPU clock", "MHz"),
     _Quantity("gpus", "temperature_c", "GPU temperature", "°C"),
     _Quantity("gpus", "power_w", "GPU power", "W"),

@@ -23,6 +23,8 @@ def summary_lines(info: RunInfo, evidence: Sequence[Evidence]) -> list[str]:
     stack = info.stack.get("packages", {})
     versions = ", ".join(f"{name} {stack[name]}" for name in ("sglang", "torch") if name in stack) or "no stack"
     lines = [f"run {info.name}: profile {info.profile}, {versions}", *history_lines(info), ""]
+    if info.replay:
+        lines[1:1] = [f"REPLAY of {info.replay}", "REPLAY: nothing here was measured now, and nothing of it is green"]
     width = max((len(f"{suite}/{gate}") for suite, gate in board.gates), default=0)
     for candidate in board.candidates:
         lines.append(candidate if candidate != MACHINE else "(the machine)")
@@ -37,7 +39,9 @@ def summary_lines(info: RunInfo, evidence: Sequence[Evidence]) -> list[str]:
     reds = board.reds()
     total = sum(len(row) for row in board.cells.values())
     lines += ["", f"{total - len(reds)} of {total} gates green" if total else "nothing was judged: not green"]
-    if info.finished and total and not reds and info.exit_code != 0:
+    if info.replay:
+        lines[-1] = f"REPLAY: {total - len(reds)} of {total} gates pass on the recorded data; a replay is never green"
+    elif info.finished and total and not reds and info.exit_code != 0:
         lines.append(f"ended with exit code {info.exit_code}: not all was judged, not green")
     return lines
 

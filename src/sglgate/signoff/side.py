@@ -42,7 +42,8 @@ class Side:
 
     def launch(self, candidate: str) -> dict[str, Any] | None:
         """The first launch of a candidate: the one that all its gates share."""
-        return next((launch for launch in self.info.launches if launch["candidate"] == candidate), None)
+        found = (one for one in self.info.launches if candidate in (one["candidate"], *one.get("also", ())))
+        return next(found, None)
 
     def start(self, candidate: str) -> Observed | None:
         """What the log of that launch says of memory; None where the log is not in the folder any more."""
@@ -59,6 +60,9 @@ def read_side(folder: Path) -> Side:
     """Read a run.
 
     Raises:
-        MisuseError: not a run's folder.
+        MisuseError: not a run's folder, or a replay.
     """
-    return Side(folder, read_run(folder), tuple(read_evidence(folder)))
+    info = read_run(folder)
+    if info.replay:
+        raise MisuseError("a replay, which measured nothing", file=folder, expected="a run on a machine")
+    return Side(folder, info, tuple(read_evidence(folder)))

@@ -1,13 +1,12 @@
 """What past runs measured: SQLite beside the runs, or PostgreSQL for a fleet. Nothing here decides a verdict."""
 
-from sglgate.store.aa import AA_DETAIL, aa_history
+from sglgate.store.aa import aa_history
 from sglgate.store.baselines import NoBaselineError, Pin, baseline, pin, pins, story
 from sglgate.store.database import Store, StoreError, default_store
 from sglgate.store.importing import Outcome, import_run, node_digest, remember
 from sglgate.store.queries import Filter, ResultRow, RunRow, board, records, results, runs, trend
 
 __all__ = [
-    "AA_DETAIL",
     "Filter",
     "NoBaselineError",
     "Outcome",

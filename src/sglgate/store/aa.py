@@ -12,12 +12,10 @@ from sqlalchemy import Connection, insert, select
 
 from sglgate.decision import AaRecord
 from sglgate.errors import MisuseError
-from sglgate.evidence import Evidence
+from sglgate.evidence import AA_DETAIL, Evidence
 from sglgate.store.database import Store
 from sglgate.store.schema import AA
 
-#: The key of ``Evidence.detail`` under which a gate leaves its A/A blocks: {metric: [log ratio, ...]}.
-AA_DETAIL = "aa_log_ratios"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

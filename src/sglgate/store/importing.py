@@ -49,10 +49,12 @@ def import_run(store: Store, folder: Path) -> Outcome:
     """Import one run; a second time changes nothing, a run that has grown since is replaced.
 
     Raises:
-        MisuseError: not a run's folder, another run of that name is in the store, or the store holds more of it.
+        MisuseError: not a run's folder, a replay, another run of that name is in the store, or it holds more of it.
         StoreError: the store cannot be written; nothing of the run is in it then.
     """
     info, evidence = read_run(folder), read_evidence(folder)
+    if info.replay:
+        raise MisuseError("a replay, which measured nothing", file=folder, expected="a run on a machine")
     content = _digest(info, evidence)
     with store.writing() as connection:
         known = connection.execute(select(RUN).where(RUN.c.name == info.name)).one_or_none()

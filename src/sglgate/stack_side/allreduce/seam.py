@@ -1,4 +1,4 @@
-"""What differs between a CUDA device and a CPU: clocks, graphs, streams, delays. Nothing else may ask.
+"""What differs between a CUDA device and a CPU: timers, graphs, streams, delays. Nothing else may ask.
 
 A CPU has no graphs. Its seam *records*: ``capture`` keeps the call and its fixed buffers, ``replay`` makes
 the same call on them again. That exercises every line above the seam, and the rule that a replay must read
@@ -50,9 +50,6 @@ class Seam(Protocol):
 
     def together(self, first: Call, second: Call) -> tuple[Any, Any]:
         """Run two calls so that they may overlap; returns both results."""
-
-    def clock_mhz(self) -> int | None:
-        """The device's clock now, or None where nothing tells it."""
 
 
 class CpuSeam:
@@ -106,10 +103,6 @@ class CpuSeam:
         if errors:
             raise errors[0]
         return results[0], results[1]
-
-    def clock_mhz(self) -> int | None:
-        """None."""
-        return None
 
 
 class _RecordedCall:
@@ -179,13 +172,6 @@ class CudaSeam:
         here.wait_stream(side)
         torch.cuda.synchronize()
         return left, right
-
-    def clock_mhz(self) -> int | None:
-        """The SM clock, by NVML."""
-        # Needs NVML bindings in the stack; a stack without them reports no clock rather than a wrong one.
-        with contextlib.suppress(Exception):
-            return int(torch.cuda.clock_rate(self.device))
-        return None
 
 
 class _CudaGraph:

@@ -40,8 +40,7 @@ def run(
     One iteration is ``calls`` all-reduces over ``buffers`` inputs in rotation. With ``evict_bytes`` that many bytes
     are written before each iteration, so that no input is in the last-level cache when its turn comes.
 
-    Returns ``blocks``: per block ``who``, ``seconds`` (per call, one an iteration) and ``clock_mhz`` before
-    and after.
+    Returns ``blocks``: per block ``who`` and ``seconds`` (per call, one an iteration).
     """
     inputs_in_rotation = _Buffers(world, seam, dtype, tuple(shape), buffers, evict_bytes)
     coordinator = world.tensor_parallel
@@ -57,15 +56,8 @@ def run(
         for who in work:
             _iterations(world, seam, inputs_in_rotation, work[who], warmup)
         for who in order:
-            before = seam.clock_mhz()
             seconds = _iterations(world, seam, inputs_in_rotation, work[who], iterations)
-            blocks.append(
-                {
-                    "who": who,
-                    "seconds": [value / calls for value in seconds],
-                    "clock_mhz": [before, seam.clock_mhz()],
-                }
-            )
+            blocks.append({"who": who, "seconds": [value / calls for value in seconds]})
     return {"blocks": blocks}
 
 
