@@ -34,6 +34,7 @@ from sglgate.launch.pool import ServerPool
 from sglgate.launch.server import Server
 from sglgate.load import ClosedLoop, LoadPlan, PromptSet, run_load
 from sglgate.stack import cache_folder, read_stack
+from sglgate.telemetry import Telemetry
 from tests.eagle3.judging import ROOT, judge, red
 
 pytestmark = pytest.mark.stack
@@ -206,15 +207,17 @@ def test_ten_percent_more_a_round_is_called_a_loss(pool: ServerPool, shipped: Ca
     assert 0.85 < found.ratio < 0.97
 
 
-def test_load_of_others_in_some_launches_makes_the_machine_unfit(pool: ServerPool, shipped: Candidate) -> None:
+def test_load_of_others_in_some_launches_makes_the_machine_unfit(
+    pool: ServerPool, telemetry: Telemetry, shipped: Candidate
+) -> None:
     baseline, cell = baseline_of(shipped), Cell("chat", 1, 2, 24, "{prompt}")
     prompts = prompts_of(PROMPTS, ["chat"])
     rules = {cell.name: Rule.at_least(0.9, design_effect=0.1, void_rules=CPU_VOID_RULES)}
 
     def measure(order):
-        alone = run_arm(pool, baseline, [cell], prompts)
+        alone = run_arm(pool, telemetry, baseline, [cell], prompts)
         with load_of_others():
-            return BlockRun(order, alone, run_arm(pool, baseline, [cell], prompts))
+            return BlockRun(order, alone, run_arm(pool, telemetry, baseline, [cell], prompts))
 
     found = judge_fitness(rules, measure, [2])
     fit = found.fitness[cell.name]
