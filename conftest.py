@@ -29,7 +29,13 @@ pytest_plugins = [
 def pytest_addoption(parser: pytest.Parser) -> None:
     """All options of the suite."""
     group = parser.getgroup("sglgate", "sglgate: judge real SGLang servers (choose a lane with -m)")
-    group.addoption("--stack", metavar="PYTHON", help="interpreter with the sglang to judge (default: .stacks/cpu)")
+    group.addoption(
+        "--stack", metavar="PYTHON", help="interpreter with the sglang to judge, or a container (default: .stacks/cpu)"
+    )
+    group.addoption(
+        "--attach", metavar="URL", help="judge a server that runs already, without launching or stopping one"
+    )
+    group.addoption("--attach-log", type=Path, metavar="FILE", help="the log that it writes: more gates can judge then")
     group.addoption("--candidate", action="append", default=[], metavar="NAME", help="only this one; repeatable")
     group.addoption(
         "--candidates",

@@ -57,6 +57,10 @@ def test_a_second_launch_to_compare_with_the_first_is_one_more() -> None:
     assert launches(candidate("a", expect={"kv": {"relaunch": True}})) == 2
 
 
+def test_speed_over_launches_costs_its_launches() -> None:
+    assert launches(candidate("a", expect={"speed": {"min_tok_per_s": 1, "launches": 5}})) == 6
+
+
 def test_a_window_costs_one_launch_below_and_one_above() -> None:
     assert launches(candidate("a", expect={"kv": {"window_margin": 0.03}})) == 3
 

@@ -3,6 +3,7 @@
 SglgateError                exit 1
 ├── MisuseError             exit 2   a file, key or argument that a person must correct
 ├── UnfitError              exit 3   this machine cannot judge now
+├── NotExercisedError       exit 1   what a gate is about cannot be reached in this run
 └── (LaunchError)           exit 1   in sglgate.launch: a server that did not come up
 """
 
@@ -64,6 +65,10 @@ class UnfitError(SglgateError):
     """The machine cannot judge: locked by another run, dirty, drifting, or lacking what the profile needs."""
 
     exit_code = ExitCode.UNFIT
+
+
+class NotExercisedError(SglgateError):
+    """What a gate judges did not happen in this run: its verdict is NOT_EXERCISED, whose reason this is."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -48,6 +48,8 @@ def needs_of(candidate: Candidate) -> list[Need]:
     if expect.failure is not None:
         return [need("as_declared", own, fresh=1, fails=True)]
     needs = [need("as_declared", own, shared=True)]
+    if expect.speed is not None:
+        needs.append(need("speed_over_launches", own, fresh=expect.speed.launches))
     if judged_by("kv") and expect.kv.relaunch:
         needs.append(need("two_launches_agree", own, fresh=1, shared=True))
     if judged_by("kv") and expect.kv.window_margin is not None:
@@ -144,7 +146,7 @@ def fewest_launches(needs: Iterable[Need]) -> int:
     timed: Counter[str] = Counter()
     least: dict[str, int] = {}
     for need in _once(needs):
-        if need.gate == "speed_against_baseline":
+        if need.gate in ("speed_against_baseline", "speed_over_launches"):
             timed[need.configuration] += need.fresh
             continue
         fresh[need.configuration] += need.fresh

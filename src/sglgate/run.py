@@ -106,9 +106,16 @@ class Run:
             self.save()
 
     def note_test(self, test: str, duration_s: float) -> None:
-        """A test has ended; one without such a line was cut."""
-        with self._alone(), (self.folder / TESTS).open("a", encoding="utf-8") as file:
-            file.write(ended_line(test, duration_s))
+        """A test has ended; one without such a line was cut.
+
+        Raises:
+            SglgateError: the disk is full or gone.
+        """
+        try:
+            with self._alone(), (self.folder / TESTS).open("a", encoding="utf-8") as file:
+                file.write(ended_line(test, duration_s))
+        except OSError as error:
+            raise SglgateError(f"cannot be written: {self.folder / TESTS}: {error.strerror}") from None
 
     def save(self) -> None:
         """Write ``run.json`` anew, in one step."""

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from sglgate.config import Candidate
-from sglgate.errors import MisuseError, nearest
+from sglgate.container import Container, parse_container
+from sglgate.errors import MisuseError, SglgateError, nearest
+from sglgate.venvs import cache_folder
 
 _STACK_SIDE: Final = Path(__file__).parent / "stack_side"
 _PROBE_DEADLINE_S: Final = 180
@@ -32,12 +34,6 @@ HEADLINE_PACKAGES: Final = (
 )
 
 
-def cache_folder() -> Path:
-    """Where sglgate keeps what it can rebuild: models, stacks, answers of argument parsers."""
-    base = os.environ.get("SGLGATE_CACHE")
-    return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sglgate"
-
-
 def inherited_environment() -> dict[str, str]:
     """What a stack's interpreter gets of this process's environment: all but what leaks one Python into another."""
     ours = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTEST_CURRENT_TEST"}
@@ -45,22 +41,59 @@ def inherited_environment() -> dict[str, str]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace ``path`` in one step, so that a reader or a kill never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Replace ``path`` in one step, so that a reader or a kill never sees half of it.
+
+    Raises:
+        SglgateError: the disk is full or not writable; what stood there stays.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise SglgateError(f"cannot be written: {path}: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class Command:
+    """How to start something in a stack. ``farewell``: see :meth:`sglgate.container.Container.farewell`."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    farewell: tuple[list[str], ...] = ()
+
+
+def python_command(
+    python: Path | Container,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    folders: Mapping[Path, bool] | None = None,
+    name: str | None = None,
+) -> Command:
+    """Python with ``arguments`` in a stack; ``environment`` is what its process gets beside what a stack inherits.
+
+    ``folders`` and ``name`` are for a container: see :meth:`sglgate.container.Container.command`.
+    """
+    if not isinstance(python, Container):
+        return Command([str(python), *arguments], {**inherited_environment(), **environment})
+    return Command(
+        python.command(arguments, environment, folders or {}, name),
+        python.client_environment(inherited_environment(), environment),
+        python.farewell(name) if name else (),
+    )
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One interpreter, read from the inside.
+    """One interpreter, in a container or not, read from the inside. ``python`` is None where only a server was found.
 
     ``digest`` is the first 12 hex digits of a SHA-256 over every package and the torch build: two stacks with one
     digest run the same Python software.
     """
 
-    python: Path
+    python: Path | Container | None
     python_version: str
     packages: Mapping[str, str]
     torch_build: Mapping[str, str]
@@ -91,13 +124,15 @@ class Stack:
         }
 
 
-def find_stack(option: str | None, root: Path) -> Path:
+def find_stack(option: str | None, root: Path) -> Path | Container:
     """The interpreter to judge: ``--stack``, else ``SGLGATE_STACK``, else the CPU stack that quickstart makes.
 
     Raises:
         MisuseError: nothing executable is there.
     """
     named = option or os.environ.get("SGLGATE_STACK")
+    if named and (container := parse_container(named)) is not None:
+        return container
     origin = "--stack" if option else "SGLGATE_STACK" if named else ".stacks/cpu"
     path = Path(named).expanduser() if named else root / ".stacks" / "cpu" / "bin" / "python"
     if path.is_dir():
@@ -116,7 +151,7 @@ def find_stack(option: str | None, root: Path) -> Path:
     return path.absolute()
 
 
-def read_stack(python: Path) -> Stack:
+def read_stack(python: Path | Container) -> Stack:
     """Fingerprint an interpreter without importing torch or sglang in it.
 
     Raises:
@@ -125,6 +160,11 @@ def read_stack(python: Path) -> Stack:
     data = json.loads(run_in_stack(python, "fingerprint.py", "", {}))
     if "sglang" not in data["packages"]:
         raise MisuseError("has no sglang", key="--stack", value=str(python), expected="an environment with sglang")
+    return make_stack(python, data)
+
+
+def make_stack(python: Path | Container | None, data: Mapping[str, Any]) -> Stack:
+    """A stack from what ``fingerprint.py`` prints."""
     identity = {k: data[k] for k in ("python", "libc", "torch_build", "packages")}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
     return Stack(python, data["python"], data["packages"], data["torch_build"], data["libc"], data["parser"], digest)
@@ -182,20 +222,22 @@ def _check_one(candidate: Candidate, flags: set[str], error: str | None, stack: 
         raise MisuseError(f"SGLang {stack.sglang} refuses: {error}", file=candidate.file, key="arguments")
 
 
-def run_in_stack(python: Path, script: str, stdin: str, environment: Mapping[str, str]) -> str:
+def run_in_stack(python: Path | Container | None, script: str, stdin: str, environment: Mapping[str, str]) -> str:
     """What a script of ``stack_side`` prints when the stack's interpreter runs it.
 
     Raises:
         MisuseError: it does not run, or fails.
     """
+    assert python is not None
+    command = python_command(python, [str(_STACK_SIDE / script)], environment, {_STACK_SIDE: False})
     try:
         done = subprocess.run(
-            [str(python), str(_STACK_SIDE / script)],
+            command.argv,
             input=stdin,
             capture_output=True,
             text=True,
             timeout=_PROBE_DEADLINE_S,
-            env={**inherited_environment(), **environment},
+            env=command.environment,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

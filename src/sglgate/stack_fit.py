@@ -9,7 +9,8 @@ from typing import Final
 
 from sglgate.config import Candidate
 from sglgate.errors import MisuseError, nearest
-from sglgate.stack import Stack, cache_folder, check_arguments, run_in_stack, write_atomically
+from sglgate.stack import Stack, check_arguments, run_in_stack, write_atomically
+from sglgate.venvs import cache_folder
 
 #: Whose names can be looked for. A name of another program (HF_, OMP_, TORCH_) is left to that program.
 _SEARCHED: Final = ("SGLANG_", "NCCL_", "FLASHINFER_")

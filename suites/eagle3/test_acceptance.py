@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fixtures.gate import Gate
 from sglgate.config.eagle3 import Eagle3Need
-from sglgate.eagle3.acceptance import DEAD_DRAFT, NOTHING, AcceptanceEstimate, judge_floor, judge_pinned
+from sglgate.eagle3.acceptance import DEAD_DRAFT, NOTHING, AcceptanceEstimate, judge_pinned
 from sglgate.eagle3.record import acceptance_detail
 from sglgate.evidence import Verdict
+from sglgate.load.stats import judge_floor
 
 
 def test_draft_is_accepted(accepted: AcceptanceEstimate, gate: Gate) -> None:

@@ -21,6 +21,15 @@ def test_filled_without_retraction(candidate: Candidate, server: Server, gate: G
     gate.judge("requests retracted while full", retracted, 0, "equal", "requests", n=n)
     gate.judge("requests that filled it still when the answers came", filled.in_flight, 1, "at_least", "requests", n=n)
     n = filled.compared
-    gate.judge("answers that are wrong", len(filled.wrong), 0, "equal", "answers", n=n, reason="; ".join(filled.wrong))
+    gate.judge(
+        "answers that are wrong",
+        len(filled.wrong),
+        0,
+        "equal",
+        "answers",
+        n=n,
+        reason="; ".join(filled.wrong),
+        detail={"answers": filled.answers},
+    )
     changed = len(filled.changed)
     gate.judge("answers that changed while full", changed, 0, "equal", "answers", n=n, reason="; ".join(filled.changed))

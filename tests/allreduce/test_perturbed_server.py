@@ -10,7 +10,8 @@ from sglgate.allreduce.answers import LOADS, collect, read_texts
 from sglgate.allreduce.drift import Answers, Bound, drift, judge
 from sglgate.config import Candidate, load_profiles
 from sglgate.launch.server import Server
-from sglgate.stack import cache_folder, read_stack
+from sglgate.stack import read_stack
+from sglgate.venvs import cache_folder
 
 pytestmark = pytest.mark.stack
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sglgate.eagle3.acceptance import NoAcceptanceError, estimate, judge_floor, judge_pinned
+from sglgate.eagle3.acceptance import NoAcceptanceError, estimate, judge_pinned
 from sglgate.evidence import Verdict
 from sglgate.load import RequestResult
+from sglgate.load.stats import judge_floor
 
 
 def request(index, histogram):

@@ -105,6 +105,22 @@ def test_a_lost_path_leads_the_page() -> None:
     assert [item.kind for item in build(old, new).items] == [Kind.PATH_LOST, Kind.REGRESSION]
 
 
+def test_what_was_judged_for_the_first_time_is_coverage_gained_and_says_why() -> None:
+    old = side(make(verdict="FAIL", value=None, reason="the server did not come up"))
+
+    (item,) = build(old, side(make())).items
+
+    assert item.kind is Kind.COVERAGE_GAINED
+    assert "did not come up" in item.text
+
+
+def test_a_gained_path_leads_the_page_too() -> None:
+    old = side(make(), make("path", suite="allreduce", verdict="NOT_EXERCISED"))
+    new = side(make(verdict="FAIL"), make("path", suite="allreduce"))
+
+    assert [item.kind for item in build(old, new).items] == [Kind.PATH_GAINED, Kind.REGRESSION]
+
+
 def test_changed_answers_stop_a_release_until_accepted() -> None:
     old, new = (side(make(detail={"answers": {"2+2": answer, "hi": "hi"}})) for answer in ("4", "5"))
 
@@ -143,9 +159,30 @@ def test_a_changed_default_is_named_and_one_that_was_asked_for_is_not_called_so(
         ("mem_fraction_static", "default changed"), ("tp_size", "asked alike, overruled"),
     }  # fmt: skip
     assert dossier.items[0].causes == (
-        "default changed: mem_fraction_static 0.9 -> 0.8",
         "asked alike, overruled: tp_size 1 -> 2",
+        "default changed: mem_fraction_static 0.9 -> 0.8",
     )
+
+
+def test_of_many_changed_defaults_an_item_names_a_few_and_says_how_many_more() -> None:
+    def launched(value: int) -> Side:
+        resolved = {f"argument_{number}": value for number in range(30)}
+        return side(make(value=value), launches=[{"candidate": "c", "log": "l", "resolved": resolved}])
+
+    (item,) = build(launched(100), launched(90)).items
+
+    assert len(item.causes) == 5
+    assert item.causes[-1] == "26 more among the candidate's resolved arguments"
+
+
+def test_gains_stand_in_a_table_with_what_was_said_before(tmp_path: Path) -> None:
+    gates = ("a", "b")
+    old = side(*[make(gate, verdict="FAIL", value=None, reason="it did not come up") for gate in gates])
+
+    page = html(build(old, side(*map(make, gates))))
+
+    assert page.count("before: it did not come up") == 1
+    assert "as above" in page
 
 
 def test_a_gate_that_is_green_for_less_has_lost_coverage() -> None:

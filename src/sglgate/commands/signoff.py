@@ -31,7 +31,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Write the dossier; 0 for GO, 1 for the other two."""
-    from sglgate.errors import SglgateError
     from sglgate.naming import file_name
     from sglgate.signoff import Decision, accept, build, kept_acceptances, read_side
     from sglgate.signoff.dossier import DOSSIER
@@ -45,14 +44,11 @@ def run(args: argparse.Namespace) -> int:
     if args.accept is not None:
         accepted[args.accept] = accept(dossier, args.accept, who=args.who, why=args.why)
         dossier = build(old, new, accepted)
-    try:
-        for name, text in (
-            ("dossier.md", markdown(dossier)),
-            ("index.html", html(dossier)),
-            (DOSSIER, json.dumps(dossier.to_json(), indent=1) + "\n"),
-        ):
-            write_atomically(folder / name, text)
-    except OSError as error:
-        raise SglgateError(f"the dossier cannot be written: {folder}: {error.strerror}") from None
+    for name, text in (
+        ("dossier.md", markdown(dossier)),
+        ("index.html", html(dossier)),
+        (DOSSIER, json.dumps(dossier.to_json(), indent=1) + "\n"),
+    ):
+        write_atomically(folder / name, text)
     print(json.dumps(dossier.to_json()) if args.json else f"{markdown(dossier)}\ndossier: {folder / 'index.html'}")
     return 0 if dossier.decision is Decision.GO else 1

@@ -86,10 +86,22 @@ class AllreducePath(_Strict):
     refused: ExpectedRefusal | None = Field(default=None, description="the path that `path` serves instead of")
 
 
+class SpeedOverLaunches(_Strict):
+    """Tokens per second, with an interval over launches: what another release is held against in a sign-off."""
+
+    min_tok_per_s: float = Field(gt=0, description="floor of the whole interval")
+    launches: int = Field(default=8, ge=3, description="fresh launches; the interval is over them")
+    kind: str = Field(default="chat", description="prompt set")
+    concurrency: int = Field(default=1, gt=0, description="requests at once")
+    requests: int = Field(default=8, gt=0, description="measured requests a launch")
+    output_tokens: int = Field(default=64, ge=2, description="tokens of each request")
+
+
 class Expect(_Strict):
     """All that is expected of a candidate; suites read the part that is theirs."""
 
     failure: ExpectedFailure | None = None
+    speed: SpeedOverLaunches | None = None
     kv: KvNeed = KvNeed()
     allreduce: AllreducePath | None = None
     eagle3: Eagle3Need | None = None

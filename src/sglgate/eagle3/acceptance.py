@@ -10,6 +10,7 @@ from typing import Final
 from sglgate.errors import SglgateError
 from sglgate.evidence import Verdict
 from sglgate.load import RequestResult
+from sglgate.load.stats import Estimate
 
 _LEVEL: Final = 0.95
 #: Below this share of accepted first drafts the draft proposes nothing that the target would say.
@@ -24,15 +25,6 @@ DEAD_DRAFT: Final = (
 
 class NoAcceptanceError(SglgateError):
     """The server reported no verify step: it did not speculate, whatever its arguments say."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A ratio of sums over requests, with its interval (95 %, jackknife over requests, t distribution)."""
-
-    value: float
-    interval: tuple[float, float]
-    n: int
 
 
 @dataclass(frozen=True)
@@ -91,13 +83,6 @@ def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
     error = math.sqrt((n - 1) / n * math.fsum((p - middle) ** 2 for p in parts))
     reach = float(stdtrit(n - 1, 0.5 + _LEVEL / 2)) * error
     return Estimate(value, (value - reach, value + reach), n)
-
-
-def judge_floor(found: Estimate, floor: float) -> Verdict:
-    """PASS where the interval lies at or above the floor, FAIL where it lies below, else INCONCLUSIVE."""
-    if found.interval[0] >= floor:
-        return Verdict.PASS
-    return Verdict.FAIL if found.interval[1] < floor else Verdict.INCONCLUSIVE
 
 
 def judge_pinned(found: Estimate, pinned: float, tolerance: float) -> Verdict:

@@ -35,7 +35,8 @@ class Filled:
     """What happened while ``requests`` requests occupied ``peak_share`` of the pool at once.
 
     ``wrong`` are answers, given with the pool empty, without the text that they must contain; ``changed`` are those
-    that were others when it was full; ``in_flight`` requests still occupied it when the last of them came.
+    that were others when it was full; ``in_flight`` requests still occupied it when the last of them came. ``answers``
+    are those of the empty pool, by prompt: sign-off holds them against another release's.
     """
 
     peak_share: float
@@ -44,6 +45,7 @@ class Filled:
     compared: int
     wrong: list[str]
     changed: list[str]
+    answers: dict[str, str]
     detail: dict[str, Any] = field(default_factory=dict)
 
 
@@ -110,6 +112,7 @@ def fill_pool(server: Server, share: float, deadline_s: float, answers: Mapping[
         compared=len(texts),
         wrong=[f"{text!r}: {a!r}" for text, a, _ in pairs if not a.strip() or answers.get(text, "") not in a],
         changed=[f"{text!r}: {a!r} alone, {b!r} when full" for text, a, b in pairs if a != b],
+        answers=dict(zip(texts, alone, strict=True)),
         detail={"capacity_tokens": capacity, "peak_tokens": peak, "prompt_tokens": length},
     )
 

@@ -24,6 +24,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _POLL_S = 0.02
+_FAREWELL_S = 25
 
 
 def _say(**message: object) -> None:
@@ -51,7 +52,8 @@ def descendants(root: int) -> list[int]:
 class Keeper:
     """Starts one command and answers for everything that comes of it."""
 
-    def __init__(self, argv: list[str], log: str) -> None:
+    def __init__(self, argv: list[str], log: str, farewell: list[list[str]]) -> None:
+        self.farewell = farewell
         if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "cannot become the child subreaper")
         if cores := os.environ.get("SGLGATE_CORES"):
@@ -100,7 +102,19 @@ class Keeper:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(_POLL_S)
-        _say(stopped=True, killed=len(killed))
+        if self._gone():
+            _say(stopped=True, killed=len(killed))
+
+    def _gone(self) -> bool:
+        """Say farewell: what a container's daemon keeps is no descendant, so killing the client does not end it."""
+        for command in self.farewell:
+            try:
+                last = subprocess.run(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_FAREWELL_S, check=False
+                )
+            except (OSError, subprocess.TimeoutExpired):
+                return False
+        return not self.farewell or (last.returncode == 0 and not last.stdout.strip())
 
     def run(self) -> None:
         """Serve until told to stop, or until the suite is gone."""
@@ -114,12 +128,12 @@ class Keeper:
 
 
 def main() -> None:
-    """``keeper.py LOG COMMAND...``."""
+    """``keeper.py LOG FAREWELL COMMAND...``."""
     # The terminal's Ctrl-C and hang-up are the suite's to handle. Not SIG_IGN: the server would inherit that.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     try:
-        keeper = Keeper(sys.argv[2:], sys.argv[1])
+        keeper = Keeper(sys.argv[3:], sys.argv[1], json.loads(sys.argv[2]))
     except OSError as error:
         _say(failed=str(error))
         return

@@ -27,12 +27,15 @@ class Kept:
         argv: the command; no shell is involved.
         log: its stdout and stderr are appended here.
         environment: its whole environment.
+        farewell: commands to run after it, the last of which must print nothing: else it is not proved gone.
 
     Raises:
         LaunchError: the command cannot be executed.
     """
 
-    def __init__(self, argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, argv: Sequence[str], log: Path, environment: Mapping[str, str], farewell: Sequence[Sequence[str]] = ()
+    ) -> None:
         self.log = log
         self.returncode: int | None = None
         self.stopped = False
@@ -41,7 +44,7 @@ class Kept:
         self._failed: str | None = None
         self._started: int | None = None
         self._keeper = subprocess.Popen(
-            [sys.executable, "-S", "-E", str(_KEEPER), str(log), *argv],
+            [sys.executable, "-S", "-E", str(_KEEPER), str(log), json.dumps(list(farewell)), *argv],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

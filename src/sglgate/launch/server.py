@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 import threading
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sglgate.config import Candidate, Profile
 from sglgate.config.profile import Deadlines
+from sglgate.container import folders_of
 from sglgate.errors import SglgateError
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.errors import LaunchError
@@ -23,7 +25,7 @@ from sglgate.launch.watch import LogWatch
 from sglgate.logs.record import StartupRecord
 from sglgate.redact import redact
 from sglgate.run import now
-from sglgate.stack import Stack, inherited_environment
+from sglgate.stack import Command, Stack, python_command
 
 if TYPE_CHECKING:
     from sglgate.diagnosis import Diagnosis
@@ -34,9 +36,9 @@ _LAST_WORDS_S: Final = 0.5
 
 
 def server_environment(candidate: Candidate) -> dict[str, str]:
-    """The whole environment of a candidate's server: the suite's, cleaned, with the candidate's on top."""
+    """What a candidate's server gets beside what every stack inherits."""
     # Unbuffered: a line that names the cause must not die in a buffer with its process.
-    return {**inherited_environment(), "PYTHONUNBUFFERED": "1", **candidate.environment, TAG: tag()}
+    return {"PYTHONUNBUFFERED": "1", **candidate.environment, TAG: tag()}
 
 
 class Server:
@@ -50,6 +52,7 @@ class Server:
         log: its log file, written by the server itself.
         slots: the GPUs (or cores) that it may use; empty for all.
         deadlines: of its start, where they are not the profile's.
+        port: where it listens; a free one if not told.
     """
 
     def __init__(
@@ -61,12 +64,13 @@ class Server:
         log: Path,
         slots: tuple[int, ...] = (),
         deadlines: Deadlines | None = None,
+        port: int | None = None,
     ) -> None:
         self.candidate, self.profile, self.stack, self.model, self.log = candidate, profile, stack, model, log
         self.slots, self.deadlines = slots, deadlines or profile.deadlines
         #: What was asked for: here a draft may already be a folder where the candidate names a recipe.
         self.configuration = candidate.configuration
-        self.port = free_port()
+        self.port = port or free_port()
         api_key = candidate.arguments.get("api-key")
         self.client = Client(self.port, str(api_key) if api_key is not None else None)
         self.watch = LogWatch(log)
@@ -87,15 +91,22 @@ class Server:
         return self.watch.record
 
     @property
-    def argv(self) -> list[str]:
-        """The command line, as a list: nothing of it ever meets a shell."""
-        return [
-            str(self.stack.python),
-            "-m",
-            "sglang.launch_server",
-            *("--model-path", self.model, "--host", "127.0.0.1", "--port", str(self.port)),
-            *self.candidate.command_line(),
-        ]
+    def command(self) -> Command:
+        """How it is started; nothing of it ever meets a shell."""
+        assert self.stack.python is not None
+        arguments = self.candidate.command_line()
+        readable = folders_of([self.model, *arguments])
+        return python_command(
+            self.stack.python,
+            [
+                *("-m", "sglang.launch_server"),
+                *("--model-path", self.model, "--host", "127.0.0.1", "--port", str(self.port)),
+                *arguments,
+            ],
+            server_environment(self.candidate) | slot_environment(self.slots, self.profile.needs_gpu),
+            {**dict.fromkeys(readable, False), self.log.parent: True},
+            f"sglgate-{os.getpid()}-{self.port}",
+        )
 
     @property
     def pid(self) -> int:
@@ -119,9 +130,8 @@ class Server:
         """
         require_no_others()
         self._ledger = MemoryLedger(self.profile, self.slots)
-        begun, self.began = time.monotonic(), now()
-        own = slot_environment(self.slots, self.profile.needs_gpu)
-        self._kept = Kept(self.argv, self.log, server_environment(self.candidate) | own)
+        begun, self.began, command = time.monotonic(), now(), self.command
+        self._kept = Kept(command.argv, self.log, command.environment, command.farewell)
         try:
             self._await_ready(begun)
             self.info = self.client.server_info()
@@ -181,7 +191,7 @@ class Server:
             "phase_s": {phase: round(seconds, 3) for phase, seconds in self.phase_s.items()},
             "ready_lag_s": self.ready_lag_s,
             # Redacted as one line: in a list an option and its value stand apart.
-            "command": redact(shlex.join(self.argv[1:])),
+            "command": redact(shlex.join(self.command.argv[1:])),
             "resolved": self.info,
         }
 

@@ -6,6 +6,24 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sglgate.evidence import Verdict
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval, from ``n`` independent samples."""
+
+    value: float
+    interval: tuple[float, float]
+    n: int
+
+
+def judge_floor(found: Estimate, floor: float) -> Verdict:
+    """PASS where the interval lies at or above the floor, FAIL where it lies below, else INCONCLUSIVE."""
+    if found.interval[0] >= floor:
+        return Verdict.PASS
+    return Verdict.FAIL if found.interval[1] < floor else Verdict.INCONCLUSIVE
+
 
 @dataclass(frozen=True)
 class Summary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from sglgate.errors import SglgateError
+from sglgate.errors import NotExercisedError, SglgateError
 from sglgate.node.facts import ModelFiles, Nvml, ProbeAnswer, Room, Sample, ToolOutput
 
 
@@ -13,7 +13,7 @@ class NotRecordedError(SglgateError):
     """A recording holds no answer to what was asked: it was made by another version, or cut short."""
 
 
-class NotReplayableError(SglgateError):
+class NotReplayableError(NotExercisedError):
     """What was asked needs the live node, or a launch that was not recorded: under a replay it is not exercised."""
 
 

@@ -7,7 +7,6 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sglgate.errors import SglgateError
 from sglgate.naming import visible
 from sglgate.stack import write_atomically
 
@@ -27,10 +26,7 @@ def write_html(folder: Path) -> Path:
         SglgateError: the page cannot be written.
     """
     page = folder / "index.html"
-    try:
-        write_atomically(page, render(folder))
-    except OSError as error:
-        raise SglgateError(f"the page cannot be written: {page}: {error.strerror}") from None
+    write_atomically(page, render(folder))
     return page
 
 

@@ -61,6 +61,8 @@ def openmetrics(info: RunInfo, evidence: Sequence[Evidence]) -> str:
             [
                 (common | {"candidate": str(launch["candidate"]), "launch": str(number)}, launch["phase_s"]["total"])
                 for number, launch in enumerate(info.launches, 1)
+                # A launch that failed, and one that was only attached to, never became ready.
+                if "total" in launch.get("phase_s", {})
             ],
         ),
     ]

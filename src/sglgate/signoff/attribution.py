@@ -12,6 +12,8 @@ from sglgate.resolved import Difference
 from sglgate.signoff.join import Item, Kind
 
 _GIB = 1 << 30
+#: Between distant releases dozens of defaults change: an item names so many, its candidate's table all.
+_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,13 @@ def attribute_kv(
     )
 
 
-def explain(items: Sequence[Item], kv: Sequence[KvAttribution], defaults: dict[str, list[Difference]]) -> list[Item]:
-    """The items with the causes that are known for them."""
+def explain(
+    items: Sequence[Item],
+    kv: Sequence[KvAttribution],
+    defaults: dict[str, list[Difference]],
+    packages: Sequence[Difference],
+) -> list[Item]:
+    """The items with the causes that are known for them; for harm without one, what is left to suspect."""
     by_candidate = {one.candidate: one for one in kv}
     found = []
     for item in items:
@@ -105,13 +112,26 @@ def explain(items: Sequence[Item], kv: Sequence[KvAttribution], defaults: dict[s
         if item.kind in (Kind.REGRESSION, Kind.GAIN) and item.suite == "kv" and account is not None:
             causes += account.lines()
         if item.kind in (Kind.REGRESSION, Kind.PATH_LOST, Kind.NEW_AND_RED, Kind.ANSWERS_CHANGED):
-            causes += tuple(
-                f"{one.note}: {one.name} {one.old} -> {one.new}"
-                for one in defaults.get(item.candidate, [])
-                if one.note in ("default changed", "asked alike, overruled")
-            )
+            causes += _changed(defaults.get(item.candidate, []))
+            causes = causes or (_suspects(packages),)
         found.append(replace(item, causes=causes))
     return found
+
+
+def _changed(arguments: Sequence[Difference]) -> tuple[str, ...]:
+    """Arguments that the release resolved differently; those that were asked for alike come first."""
+    found = [one for note in ("asked alike, overruled", "default changed") for one in arguments if one.note == note]
+    named = tuple(f"{one.note}: {one.name} {one.old} -> {one.new}" for one in found[:_NAMED])
+    more = len(found) - _NAMED
+    return (*named, f"{more} more among the candidate's resolved arguments") if more > 0 else named
+
+
+def _suspects(packages: Sequence[Difference]) -> str:
+    if not packages:
+        return "no argument, default or package differs: the machine, or a change that no version shows"
+    named = ", ".join(f"{one.name} {one.old} -> {one.new}" for one in packages[:3])
+    more = f" and {len(packages) - 3} more" if len(packages) > 3 else ""
+    return f"no argument or default differs; what does is software: {named}{more}"
 
 
 def _counts_draft(version: str) -> bool:

@@ -33,7 +33,8 @@ def arguments(old: Side, new: Side, candidate: str) -> list[Difference]:
         return []
     both = [resolved(launch) for launch in (a, b)]
     asked = [
-        {n.replace("-", "_"): v for n, v in side.info.candidates.get(candidate, {}).get("arguments", {}).items()}
+        # false leaves the flag out: nothing was asked.
+        {n.replace("-", "_"): v for n, v in side.info.candidates[candidate]["arguments"].items() if v is not False}
         for side in (old, new)
     ]
     found = []

@@ -128,15 +128,16 @@ def build(old: Side, new: Side, acceptances: Mapping[str, Acceptance] | None = N
     items, rows = join(old, new, margin)
     shared = [name for name in old.info.candidates if name in new.info.candidates]
     arguments = {name: found for name in shared if (found := differences.arguments(old, new, name))}
+    packages = differences.packages(old, new)
     kv = tuple(account for name in shared if (account := _account(old, new, name)) is not None)
     return Dossier(
         old,
         new,
         margin,
-        tuple(explain(items, kv, arguments)),
+        tuple(explain(items, kv, arguments, packages)),
         tuple(rows),
         tuple(_doubts(old, new)),
-        tuple(differences.packages(old, new)),
+        tuple(packages),
         tuple(differences.machines(old, new)),
         arguments,
         kv,

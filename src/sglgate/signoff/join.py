@@ -19,16 +19,16 @@ ANSWERS = "answers"
 
 
 class Kind(StrEnum):
-    """What a difference is. The first five stop a release until a person accepts them; see :data:`BLOCKING`."""
+    """What a difference is, in the order of the page: paths lead it. See :data:`BLOCKING` and :data:`LACKING`."""
 
     PATH_LOST = "path lost"
+    PATH_GAINED = "path gained"
     REGRESSION = "regression"
     RED_IN_BOTH = "red in both"
     NEW_AND_RED = "new and red"
     ANSWERS_CHANGED = "answers changed"
     UNJUDGED = "not judged"
     COVERAGE_LOST = "coverage lost"
-    PATH_GAINED = "path gained"
     GAIN = "gain"
     COVERAGE_GAINED = "coverage gained"
 
@@ -97,18 +97,29 @@ def _gates(old: Side, new: Side) -> list[Item]:
         kind = _kind(before.verdict if before else None, after.verdict if after else None)
         if kind is None:
             continue
-        telling = after.telling if after else before.telling if before else None
+        shown_cell = after or before
+        text = _said(shown_cell.telling) if shown_cell else ""
+        if before is not None and kind in (Kind.GAIN, Kind.PATH_GAINED):
+            text = f"before: {_said(before.telling)}"
+            if kind is Kind.GAIN and before.telling.value is None:
+                # Nothing was measured before, as where the server did not come up: no better figure, a first one.
+                kind = Kind.COVERAGE_GAINED
         found.append(
             Item(
                 kind,
                 *key,
                 metric="",
-                text=telling.reason if telling else "",
+                text=text,
                 old=str(before.verdict) if before else "absent",
                 new=str(after.verdict) if after else "absent",
             )
         )
     return found
+
+
+def _said(record: Evidence) -> str:
+    """The reason of a record: its first lines, without the advice and the path that a failed launch adds."""
+    return "\n".join(record.reason.splitlines()[:3])
 
 
 def _kind(old: Verdict | None, new: Verdict | None) -> Kind | None:

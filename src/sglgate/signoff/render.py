@@ -9,9 +9,10 @@ from sglgate.report.page import template_environment
 from sglgate.resolved import Difference
 from sglgate.signoff.dossier import Dossier
 from sglgate.signoff.intervals import Change
-from sglgate.signoff.join import BLOCKING, LACKING, in_words, shown
+from sglgate.signoff.join import BLOCKING, LACKING, Kind, in_words, shown
 
 _HALF_WIDTH_PX = 80
+_PACKAGES = 12
 
 
 def markdown(dossier: Dossier) -> str:
@@ -38,9 +39,9 @@ def markdown(dossier: Dossier) -> str:
         ]
         lines += ["", *table(("id", "accepted", "what", "candidate", "gate", "from -> to", "why"), rows)]
     if dossier.packages:
-        lines += ["", "### Packages", "", *_differences(dossier.packages[:20])]
-        if len(dossier.packages) > 20:
-            lines.append(f"\nand {len(dossier.packages) - 20} more in the dossier")
+        lines += ["", "### Packages", "", *_differences(dossier.packages[:_PACKAGES])]
+        if len(dossier.packages) > _PACKAGES:
+            lines.append(f"\nand {len(dossier.packages) - _PACKAGES} more in the dossier")
     for candidate, found in dossier.arguments.items():
         lines += ["", f"### Resolved arguments of {cell(candidate)}", "", *_differences(found)]
     return "\n".join(lines) + "\n"
@@ -53,7 +54,11 @@ def html(dossier: Dossier) -> str:
     environment.filters["in_words"] = in_words
     environment.filters["bar"] = _bar
     return environment.get_template("signoff.html").render(
-        dossier=dossier, needs_acceptance=BLOCKING | LACKING, half_px=_HALF_WIDTH_PX
+        dossier=dossier,
+        needs_acceptance=BLOCKING | LACKING,
+        on_cards=BLOCKING | LACKING | {Kind.PATH_GAINED},
+        half_px=_HALF_WIDTH_PX,
+        shown_packages=_PACKAGES,
     )
 
 

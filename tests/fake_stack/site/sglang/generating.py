@@ -1,7 +1,8 @@
 """A pretended model that generates token by token, plain or speculating, at a pace that a test sets.
 
 The n-th token of an answer follows from the prompt and n alone, so both arms agree. ``FAKE_STEP_MS`` is one decode
-step; a speculative round takes ``FAKE_ROUND_MS`` (default: the same). Faults, for the speculating server only:
+step, of which ``FAKE_SLOWER`` makes a multiple; a speculative round takes ``FAKE_ROUND_MS`` (default: the same).
+Faults, for the speculating server only:
 
 random-draft, wrong-accept, tie, slow-step, runs-past-stop, runs-past-length, ignores-abort, wrong-logprobs,
 breaks-json, and for both arms: noisy-launch
@@ -86,6 +87,7 @@ class Run:
             step *= 1.1 if "slow-step" in self.faults else 1
         # Real steps are never alike to nine digits.
         jitter = 1 + random.uniform(-0.01, 0.01)
+        step *= float(os.environ.get("FAKE_SLOWER", 1))
         return step * jitter * (_NOISE if "noisy-launch" in self.faults else 1) / 1000
 
     def text(self, ids):

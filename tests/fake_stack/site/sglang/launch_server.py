@@ -2,7 +2,8 @@
 
 rank-differs, one-rank-silent, no-kv-line, strange-kv-line, wrong-size, figures-differ, health-only, dies-in-weights,
 hangs-in-weights, oom, dies-under-load, retracts, forgets-when-full, orphan, ignores-sigterm, leaves-shm, slow-start;
-with FAKE_STEP_MS also those of generating.py
+with FAKE_STEP_MS also those of generating.py. What a release may change: FAKE_ANSWER, FAKE_DEFAULT_FRACTION and
+FAKE_SLOWER. FAKE_SAYS, a JSON string, goes into the log.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import resource_tracker, shared_memory
 
 from sglang import generating
-from sglang.srt.server_args import ServerArgs
+from sglang.srt.server_args import DEFAULT_FRACTION, ServerArgs
 
 FAULTS = set(filter(None, os.environ.get("FAKE", "").split(",")))
 GIB = 2**30
@@ -37,6 +38,8 @@ class State:
 
 def start(args):
     log("server_args=" + repr(dict(vars(args)) | {"pp_size": 1, "dp_size": 1}))
+    if "FAKE_SAYS" in os.environ:
+        log(json.loads(os.environ["FAKE_SAYS"]))
     ranks = range(args.tp_size)
     name = (lambda r: r) if args.tp_size > 1 else (lambda r: None)
     for r in ranks:
@@ -107,6 +110,8 @@ class Handler(BaseHTTPRequestHandler):
                     "pp_size": 1,
                     "dp_size": 1,
                     "enable_dp_attention": False,
+                    "version": os.environ.get("FAKE_VERSION", "0.5.23"),
+                    "max_total_tokens": state.asked_tokens,
                     "max_total_num_tokens": a.max_total_tokens,
                     "internal_states": [{"memory_usage": {"token_capacity": a.max_total_tokens}}],
                     "api_key": "sk-very-secret-0123456789abcdef",
@@ -144,7 +149,11 @@ class Handler(BaseHTTPRequestHandler):
             os._exit(1)
         if full and "retracts" in FAULTS:
             log("KV cache pool is full. Retract requests. #retracted_reqs: 1, #new_token_ratio: 0.70 -> 1.00")
-        text = "nonsense" if full and "forgets-when-full" in FAULTS and "text" in body else " Paris."
+        text = (
+            "nonsense"
+            if full and "forgets-when-full" in FAULTS and "text" in body
+            else os.environ.get("FAKE_ANSWER", " Paris.")
+        )
         time.sleep(2.5 if prompt > 50 else 0.01)
         with state.lock:
             state.used -= prompt + tokens
@@ -155,6 +164,9 @@ def main():
     parser = argparse.ArgumentParser()
     ServerArgs.add_cli_args(parser)
     args = parser.parse_args()
+    asked = args.max_total_tokens
+    if asked is None:
+        args.max_total_tokens = round(4096 / 0.9 * DEFAULT_FRACTION)
     if args.speculative_algorithm and args.max_running_requests is None:
         args.max_running_requests = 48
     if "ignores-sigterm" in FAULTS:
@@ -170,6 +182,7 @@ def main():
     server = ThreadingHTTPServer((args.host, args.port), Handler)
     server.daemon_threads = True
     server.state = State(args)
+    server.state.asked_tokens = asked
     threading.Thread(target=server.serve_forever, daemon=True).start()
     log("The server is fired up and ready to roll!")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0)) if "ignores-sigterm" not in FAULTS else None

@@ -1,6 +1,9 @@
 """The few arguments that the tests use, parsed as SGLang parses them."""
 
 import argparse
+import os
+
+DEFAULT_FRACTION = float(os.environ.get("FAKE_DEFAULT_FRACTION", "0.9"))
 
 
 class ServerArgs:
@@ -17,8 +20,8 @@ class ServerArgs:
         parser.add_argument("--dtype", default="auto")
         parser.add_argument("--kv-cache-dtype", default="auto")
         parser.add_argument("--tp-size", "--tensor-parallel-size", type=int, default=1)
-        parser.add_argument("--mem-fraction-static", type=float, default=0.9)
-        parser.add_argument("--max-total-tokens", type=int, default=4096)
+        parser.add_argument("--mem-fraction-static", type=float, default=DEFAULT_FRACTION)
+        parser.add_argument("--max-total-tokens", type=int)
         parser.add_argument("--page-size", type=int, default=1)
         parser.add_argument("--max-running-requests", type=int)
         parser.add_argument("--speculative-algorithm")
