@@ -45,7 +45,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 def attach(folder: Path, url: str, *more: str, arguments: str = "") -> subprocess.CompletedProcess[str]:
     text = f'name = "fake"\nreason = "a test"\nmodel = "{folder / "model"}"\n[arguments]\n{arguments}\n'
     (folder / "fake.toml").write_text(text + "[expect.kv]\nrelaunch = true\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "cpu"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "cpu and not preflight"]
     paths = [f"--candidates={folder}", f"--reports={folder / 'reports'}", f"--attach={url}"]
     return subprocess.run(
         [*command, *paths, *more],

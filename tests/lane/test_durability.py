@@ -34,7 +34,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     (tmp_path / "fake.toml").write_text(f'name = "fake"\nreason = "a test"\nmodel = "{tmp_path / "model"}"\n')
     stack = ROOT / "tests" / "fake_stack" / "python"
     paths = [f"--candidates={tmp_path}", f"--reports={tmp_path / 'reports'}", f"--stack={stack}"]
-    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "cpu", *paths]
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "cpu and not preflight", *paths]
 
 
 def run_of(folder: Path) -> Path | None:
