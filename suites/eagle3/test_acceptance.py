@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from fixtures.gate import Gate
 from sglgate.config.eagle3 import Eagle3Need
-from sglgate.eagle3.acceptance import DEAD_DRAFT, AcceptanceEstimate, judge_pinned
+from sglgate.eagle3.acceptance import DEAD_DRAFT, NOTHING, AcceptanceEstimate, judge_pinned
 from sglgate.eagle3.record import acceptance_detail
+from sglgate.evidence import Verdict
 from sglgate.load.stats import judge_floor
 
 
 def test_draft_is_accepted(accepted: AcceptanceEstimate, gate: Gate) -> None:
     """A draft of which nothing is accepted costs time and changes no answer: nothing else would show it."""
-    first = accepted.positions[0] if accepted.positions else accepted.mean
+    first = accepted.first
     gate.judge(
         "first drafts accepted",
         first.value,
-        0.02,
+        NOTHING,
         "at_least",
         "of verify steps",
+        verdict=Verdict.FAIL if accepted.is_dead else Verdict.PASS,
         n=first.n,
         interval=first.interval,
         reason=DEAD_DRAFT if accepted.is_dead else "",

@@ -46,8 +46,21 @@ def test_more_than_the_pinned_value_is_as_red_as_less():
     assert judge_pinned(mean, mean.value + 0.2, 0.1) is Verdict.FAIL
 
 
-def test_a_draft_that_is_never_accepted_is_dead():
-    assert estimate([request(n, (20 + n, 0, 0, 0)) for n in range(3)]).is_dead
+@pytest.mark.parametrize("histogram", [(20, 0, 0, 0), (20,), ()])
+def test_a_draft_that_is_never_accepted_is_dead_however_little_the_server_counts(histogram):
+    # The prefill's token comes on top of one a verify step; SGLang's histogram ends at the longest run that it saw.
+    one = {"completion_tokens": 21, "verify_steps": 20, "draft_histogram": histogram}
+    found = estimate([request(n, (20,)).model_copy(update=one) for n in range(3)])
+    assert found.mean.value == pytest.approx(1.05)
+    assert found.first.value == 0
+    assert found.is_dead
+
+
+def test_a_draft_that_works_is_not_dead_where_no_position_is_counted():
+    one = {"completion_tokens": 31, "verify_steps": 20, "draft_histogram": ()}
+    found = estimate([request(n, (20,)).model_copy(update=one) for n in range(3)])
+    assert found.first.value == pytest.approx(0.5)
+    assert not found.is_dead
 
 
 def test_without_verify_steps_there_is_no_acceptance():

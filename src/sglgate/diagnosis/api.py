@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -21,6 +22,7 @@ from sglgate.logs.lines import Line, split_records
 
 _CHUNK_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 2048
+_ANSWERED: Final = re.compile(rb'"POST /\S+ HTTP/1\.\d" 200')
 
 
 class Diagnoser:
@@ -50,6 +52,7 @@ class Diagnoser:
             self._add(line, event)
         # People end a log that they cut out of a hanging server with a remark.
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
+        self.incident.served = self.incident.served or _ANSWERED.search(self._tail) is not None
         self.incident.noted_hang = any(not line.stamped and is_remark_of_hanging(line.text) for line in remarks)
 
     def _add(self, line: Line, event: Event | None) -> None:

@@ -21,6 +21,9 @@ REMARK_NEEDLES: Final = (" hang ", " hangs", " hung", "to hang", " stuck", "dead
 _NVIDIA_SMI: Final = re.compile(r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s+\S+\s+(?P<name>\S+)\s+(?P<mib>\d+)MiB")
 
 
+_FAILING: Final = re.compile(
+    r"(?i)\b(?:fail\w*|crash\w*|errors?|exceptions?|killed|abort\w*|died|dies|unable|broken|segfault|panic\w*|OOM)\b"
+)
 _PEER_TO_PEER: Final = re.compile(
     r"(?i)\bIOMMU\b|\bACS\b|P2P_DISABLE|P2P_LEVEL|peer-to-peer|\bP2P\b.{0,40}(?:hang|stuck)"
 )
@@ -28,6 +31,17 @@ _PEER_TO_PEER: Final = re.compile(
 
 _SENTENCE_WORDS: Final = 5
 _LONG_REMARK_WORDS: Final = 80
+_LONGEST_SENTENCE: Final = 1500
+_SMALL_WORDS: Final = re.compile(
+    r"(?i)\b(?:the|is|are|was|when|while|if|i|we|it|its|with|after|before|this|that|but|my|our|in|on|of|at|to|by|and)\b"
+)
+_SMALL_WORDS_OF_A_SENTENCE: Final = 3
+_CJK: Final = re.compile(r"[\u4e00-\u9fff]{4}")
+# Checklists, tables, source code and the messages of programs have small words, too.
+_PROGRAM: Final = re.compile(
+    r"^\s*(?:[-*] \[.\]|\[[A-Z]?\d|\||[{}<]|#|//|\$|>>>|\w+\()|NCCL (?:INFO|WARN)|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b"
+    r"|Possible solutions|\d+[.:]\d+[.:]\d+.*\||[\w]\(.*\)[:;]$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +100,18 @@ def is_remark_of_hanging(text: str) -> bool:
     """
     by_a_person = 3 <= len(text.split()) < _LONG_REMARK_WORDS and "WARN" not in text and "or hang" not in text
     return by_a_person and _REMARK.search(text) is not None
+
+
+def is_remark_of_failing(text: str) -> bool:
+    """Whether a title or sentence says that something went wrong."""
+    return _HANGING.search(text) is not None or _FAILING.search(text) is not None
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a person wrote the line: a sentence, not a program's message, a command or a setting."""
+    if len(text) > _LONGEST_SENTENCE or _PROGRAM.search(text):
+        return False
+    return len(set(_SMALL_WORDS.findall(text))) >= _SMALL_WORDS_OF_A_SENTENCE or _CJK.search(text) is not None
 
 
 def parse_context(context: Mapping[str, Any] | str | None) -> Context:

@@ -30,6 +30,12 @@ _CHAIN_LINES: Final = 250
 _COLLECTIVE: Final = re.compile(r"(?i)nccl|all_?reduce|all_?gather")
 _DENIED: Final = frozenset({"model_unsupported.architecture", "model_unsupported.known"})
 _FAMILY_LETTERS: Final = 4
+_TOLD_OOM: Final = {
+    Phase.WEIGHTS: "weights_oom",
+    Phase.GRAPH_CAPTURE: "graph_capture_oom",
+    Phase.WARMUP: "runtime_oom",
+    Phase.SERVING: "runtime_oom",
+}
 _OOM_CAUSES: Final = frozenset({"weights_oom", "graph_capture_oom", "runtime_oom", "gpu_memory_held"})
 
 
@@ -66,9 +72,12 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         if not deaths:
             if context.hanging:
                 return Verdict("hung", Phase.SERVING, "unknown", "unknown", note="ready_then_hung")
-            return Verdict("ready", Phase.SERVING, "none", "certain")
+            told = _choose([hit for hit in hits if hit.title])
+            if told is not None:  # the title over the log tells how it ended
+                return Verdict("failed", Phase.SERVING, told.cause, "likely", hit=told)
+            return Verdict("ready", Phase.SERVING, "none", "likely" if incident.remarked_failure else "certain")
         since = max(record.ready_line, deaths[0][0] - _BEFORE_DEATH_LINES)
-        hits = [hit for hit in hits if hit.line > since]
+        hits = [hit for hit in hits if hit.line > since or hit.title]
         failures = [failure for failure in failures if failure.line > since]
     hints = tuple(hit for hit in hits if hit.grade is Grade.HINT)
     real = [hit for hit in hits if hit.grade is not Grade.HINT]
@@ -77,7 +86,8 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         real = lasting
     real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
     chosen = _choose(real)
-    if chosen is None:
+    told_hang = incident.remarked_hang and incident.noted_peer_to_peer
+    if chosen is None or (chosen.grade is Grade.GUESS and told_hang and not failures):
         return _without_cause(incident, record, context, deadly, failures, hints)
     if (reason := _dropped_module(chosen, hints)) is not None:
         return Verdict("failed", chosen.phase, reason.cause, "likely", hit=reason, hints=hints, note="dropped_module")
@@ -100,6 +110,7 @@ def _choose(hits: list[Hit]) -> Hit | None:
         able,
         key=lambda hit: (
             hit.grade,
+            hit.grade is Grade.GUESS and hit.cause == "engine_bug",
             not hit.exception,
             hit.quoted,
             hit.line,
@@ -134,8 +145,8 @@ def _shared_letters(word: str, other: str) -> int:
 
 def _survived(hit: Hit, record: StartupRecord) -> bool:
     """Whether the rank that printed it went on with its launch: then it was no failure, whatever it says."""
-    if hit.title:
-        return False
+    if hit.title or hit.signature.told:
+        return False  # whoever tells of it knows how it ended
     own = record.ranks.get(hit.rank)
     later = sum(1 for mark in own.marks if mark.line > hit.line) if own is not None else 0
     if hit.rank == "" and len(record.ranks) > 1 and hit.phase in (Phase.START, Phase.IMPORT, Phase.CONFIG):
@@ -171,6 +182,8 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
         and not chosen.framed
         and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line for h in hints)
     ):
+        if any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
+            return "runtime_oom", "likely", "told"
         # Nothing says where the server was, and the remedies of the phases contradict each other.
         return "unknown", "unknown", "oom_somewhere"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
@@ -222,8 +235,22 @@ def _doubtful(
 
 
 def _draft_starting(hit: Hit, record: StartupRecord) -> bool:
+    if hit.title:  # the log below it shows how far it came
+        marks = sorted((mark.line, mark.name) for rank in record.ranks.values() for mark in rank.marks)
+        names = [name for _, name in marks]
+        return "graphs_end" in names and names[-1] == "dist_init_begin"
     own = record.ranks.get(hit.rank)
     return own is not None and any(load.end_line is not None and load.end_line < hit.line for load in own.weights)
+
+
+def _told_out_of_memory(incident: Incident, hints: tuple[Hit, ...], phase: Phase) -> Verdict | None:
+    """Somebody tells of an out-of-memory; the traceback that is cut, or the last mark, tells in which phase."""
+    hit = next((hint for hint in hints if hint.signature.name == "weights_oom.told_anywhere"), None)
+    phase = incident.open_phase or phase
+    cause = _TOLD_OOM.get(phase)
+    if hit is None or cause is None:
+        return None
+    return Verdict("failed", phase, cause, "likely", hit=hit, hints=hints, note="told")
 
 
 def _without_cause(
@@ -247,6 +274,8 @@ def _without_cause(
         note = "kv_pool_oom" if failure and "OutOfMemory" in failure.type else ""
         return Verdict("failed", phase, "unknown", "unknown", failure=failure, hints=hints, note=note)
     phase = from_marks(record, "")
+    if (told := _told_out_of_memory(incident, hints, phase)) is not None:
+        return told
     if incident.remarked_hang and incident.noted_peer_to_peer:
         return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="told")
     interrupted = incident.asked_to_stop_line is not None and record.ready_line is None
@@ -255,6 +284,12 @@ def _without_cause(
         if world != 1 and (phase is Phase.DIST_INIT or context.peer_to_peer):
             return Verdict("hung", phase, "p2p_iommu_hang", "likely", hints=hints, note="silent")
         return Verdict("hung", phase, "unknown", "unknown", hints=hints, note="silent")
+    if not incident.remarked_failure and context.exit_code is None:
+        if incident.served or record.batches.decode:
+            return Verdict("ready", Phase.SERVING, "none", "likely")
+        if record.http_up_line is not None:
+            # Nothing failed up to here; whether its own warm-up succeeds is not shown.
+            return Verdict("cut", phase, "none", "likely")
     return Verdict("cut", phase, "unknown", "unknown", hints=hints)
 
 

@@ -10,13 +10,19 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
 from sglgate.diagnosis import phases
 from sglgate.diagnosis.causes import SIGNATURES
-from sglgate.diagnosis.context import REMARK_NEEDLES, is_remark_of_hanging, is_remark_of_peer_to_peer
+from sglgate.diagnosis.context import (
+    REMARK_NEEDLES,
+    is_remark_of_failing,
+    is_remark_of_hanging,
+    is_remark_of_peer_to_peer,
+    is_sentence,
+)
 from sglgate.diagnosis.model import Hit, Phase, Signature
 from sglgate.logs import StartupRecord
 from sglgate.logs.lines import Line
@@ -43,10 +49,12 @@ _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 _HARMLESS: Final = re.compile(
     r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
-    r"trying (?:port|another|next)|retry(?:ing)?\b|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|may not be an issue|\w{2}Warning: "
+    r"trying (?:port|another|next)|retry(?:ing)?\b(?! page fault)|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|may not be an issue|\w{2}Warning: (?!CUDA initialization: The NVIDIA driver)"
 )
 # The registry goes on without a model whose module does not import, and later denies its architecture.
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
+# Up to 0.4: the reader does not count these.
+_OLD_DECODE: Final = "Decode batch. #"
 _MAX_FACT: Final = 120
 NEEDLES: Final = tuple(
     dict.fromkeys(
@@ -64,6 +72,16 @@ NEEDLES: Final = tuple(
             "OutOfResources",
             "failed with exit",
             "Ignore import error when loading",
+            # Titles, and what hardly a sentence goes without; a program prints these rarely.
+            "# ",
+            _OLD_DECODE,
+            " the ",
+            " when ",
+            " with ",
+            " and ",
+            " my ",
+            " it ",
+            " I ",
             *REMARK_NEEDLES,
         ]
     )
@@ -117,6 +135,7 @@ class Incident:
     def __init__(self, signatures: Iterable[Signature] = SIGNATURES) -> None:
         self._signatures = tuple(signatures)
         self._by_needle = _by_needle(self._signatures)
+        self._told = tuple(signature for signature in self._signatures if signature.told)
         self._states: dict[str, _RankState] = {}
         self._hits: dict[tuple[str, str], _Kept] = {}
         self.failures: list[Failure] = []
@@ -128,6 +147,8 @@ class Incident:
         self.noted_hang = False
         self.noted_peer_to_peer = False
         self.remarked_hang = False
+        self.remarked_failure = False
+        self.served = False
         self.fault_phase: Phase | None = None
 
     @property
@@ -135,6 +156,12 @@ class Incident:
         """All kept hits, by line."""
         found = {id(hit): hit for kept in self._hits.values() for hit in (*kept.first, *kept.last)}
         return sorted(found.values(), key=lambda hit: hit.line)
+
+    @property
+    def open_phase(self) -> Phase | None:
+        """The phase of a traceback that the log ends in."""
+        told = [phases.from_frames(state.frames, whole=False) for state in self._states.values() if state.frames]
+        return next((phase for phase in told if phase is not None), None)
 
     def add(self, line: Line, record: StartupRecord) -> None:
         """Look at one line; ``record`` is the launch so far."""
@@ -154,6 +181,10 @@ class Incident:
         if not line.stamped:
             self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
             self.remarked_hang = self.remarked_hang or is_remark_of_hanging(text)
+            if _TITLE.match(text) or is_sentence(text):
+                self.remarked_failure = self.remarked_failure or is_remark_of_failing(text)
+        elif text.startswith(_OLD_DECODE):
+            self.served = True
         if fault := _FAULT_FRAME.match(text):
             place = _short(fault["path"]) + ":" + fault["function"]
             self.fault_phase = self.fault_phase or phases.from_frames([place], whole=False)
@@ -191,9 +222,16 @@ class Incident:
             return  # a quoted line of source code speaks of failures without being one
         raised_at = state.exception_line if state.in_message else line.number if bare_assert else 0
         if not line.stamped and not raised_at and (title := _TITLE.match(text)):
-            self._match(line, rank, text[title.end() :], state, line.number, record, True, title=True)
+            told = text[title.end() :]
+            self._match(line, rank, told, state, line.number, record, True, title=True)
+            if (inner := _QUOTED.search(told)) and inner.start():
+                self._match(line, rank, told[inner.start() :], state, line.number, record, True, title=True)
+            self._guess(line, rank, told, record, title=True)
             return
-        quoted = None if raised_at or line.stamped or _HARMLESS.search(text) else _QUOTED.search(text)
+        by_nobody = bool(raised_at) or line.stamped or _HARMLESS.search(text) is not None
+        quoted = None if by_nobody else _QUOTED.search(text)
+        if not by_nobody and not state.frames and is_sentence(text):
+            self._guess(line, rank, text, record)
         if quoted:
             text, raised_at = text[quoted.start() :], line.number
         self._match(line, rank, text.strip(), state, raised_at, record, quoted is not None)
@@ -243,6 +281,14 @@ class Incident:
                     title,
                 )
             )
+
+    def _guess(self, line: Line, rank: str, text: str, record: StartupRecord, title: bool = False) -> None:
+        """What a person says of the failure."""
+        for signature in self._told:
+            if (found := signature.match(text, ())) is not None:
+                phase = phases.from_marks(record, rank)
+                hit = Hit(signature, line.number, rank, phase, text[:2000], line.number, False, found, True)
+                self._keep(replace(hit, title=title))
 
     def _keep(self, hit: Hit) -> None:
         kept = self._hits.setdefault((hit.signature.name + hit.module, hit.rank), _Kept())

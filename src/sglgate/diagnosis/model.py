@@ -33,16 +33,17 @@ class Grade(IntEnum):
     earliest line.
 
     ROOT names the cause by itself. SYMPTOM names it unless a root stands in the same launch. WEAK may well
-    follow from another rank (NCCL, a signal) or is told by an exception's type and place alone. CASCADE
-    follows from a failure elsewhere and names nothing. HINT is no failure, but shifts the reading of one (a
-    warning, a setting).
+    follow from another rank (NCCL, a signal) or is told by an exception's type and place alone. GUESS is for
+    what no wording is known of: an exception's place, a person's words. CASCADE follows from a failure
+    elsewhere and names nothing. HINT is no failure, but shifts the reading of one (a warning, a setting).
     """
 
     ROOT = 1
     SYMPTOM = 2
     WEAK = 3
-    CASCADE = 4
-    HINT = 5
+    GUESS = 4
+    CASCADE = 5
+    HINT = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Signature:
         frames: must match the traceback that led here (``file:function`` joined by spaces), if given.
         phases: only in these phases, if given.
         raised: the line must be an exception's; outside one the same words are only a HINT (a warning).
+        told: looked for in a report's titles and sentences only, all of them: it has no needles.
         grade, confidence: see above.
         remedy, avoid: instead of those of the cause, if given.
     """
@@ -68,6 +70,7 @@ class Signature:
     frames: str | None = None
     phases: frozenset[Phase] = frozenset()
     raised: bool = False
+    told: bool = False
     grade: Grade = Grade.ROOT
     confidence: Confidence = "certain"
     remedy: str = ""
@@ -98,6 +101,7 @@ def sig(
     frames: str | None = None,
     phases: tuple[Phase, ...] = (),
     raised: bool = False,
+    told: bool = False,
     grade: Grade = Grade.ROOT,
     confidence: Confidence = "certain",
     remedy: str = "",
@@ -112,6 +116,7 @@ def sig(
         frames,
         frozenset(phases),
         raised,
+        told,
         grade,
         confidence,
         remedy,

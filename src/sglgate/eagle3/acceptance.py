@@ -9,12 +9,12 @@ from typing import Final
 
 from sglgate.errors import SglgateError
 from sglgate.evidence import Verdict
-from sglgate.load import RequestResult, acceptance
+from sglgate.load import RequestResult
 from sglgate.load.stats import Estimate
 
 _LEVEL: Final = 0.95
 #: Below this share of accepted first drafts the draft proposes nothing that the target would say.
-_NOTHING: Final = 0.02
+NOTHING: Final = 0.02
 
 DEAD_DRAFT: Final = (
     "acceptance 1.0 with a healthy server: the draft proposes nothing that the target accepts. Usual causes: the draft "
@@ -29,17 +29,25 @@ class NoAcceptanceError(SglgateError):
 
 @dataclass(frozen=True)
 class AcceptanceEstimate:
-    """``mean``: tokens a verify step. ``positions[j]``: share of verify steps that accepted at least j + 1 drafts."""
+    """``mean``: tokens a verify step. ``positions[j]``: share of verify steps that accepted at least j + 1 drafts.
+
+    ``drafts``: drafts accepted a verify step. Not ``mean - 1``: the first token of an answer is the prefill's, so that
+    a draft of which nothing is accepted has a mean a little above 1.
+    """
 
     mean: Estimate
     positions: tuple[Estimate, ...]
+    drafts: Estimate
+
+    @property
+    def first(self) -> Estimate:
+        """Share of verify steps that accepted a draft; where no server counts them by position, drafts a step."""
+        return self.positions[0] if self.positions else self.drafts
 
     @property
     def is_dead(self) -> bool:
         """Whether the draft is accepted (nearly) never."""
-        if self.positions:
-            return self.positions[0].value <= _NOTHING
-        return self.mean.value <= 1 + _NOTHING
+        return self.first.value <= NOTHING
 
 
 def estimate(requests: Sequence[RequestResult]) -> AcceptanceEstimate:
@@ -53,14 +61,15 @@ def estimate(requests: Sequence[RequestResult]) -> AcceptanceEstimate:
         raise NoAcceptanceError(
             f"{len(seen)} of {len(requests)} answers report verify steps (spec_verify_ct), 3 needed"
         )
-    whole = acceptance(seen)
-    assert whole is not None
     steps = [r.verify_steps or 0 for r in seen]
     totals = [sum(r.draft_histogram) for r in seen]
-    positions = [
-        _ratio([sum(r.draft_histogram[j + 1 :]) for r in seen], totals) for j in range(len(whole.position_rates))
-    ]
-    return AcceptanceEstimate(_ratio([r.completion_tokens for r in seen], steps), tuple(positions))
+    # SGLang's histogram ends at the longest run that it saw: of a dead draft it has one entry, and a first place.
+    places = max(2, *(len(r.draft_histogram) for r in seen)) - 1 if any(totals) else 0
+    return AcceptanceEstimate(
+        mean=_ratio([r.completion_tokens for r in seen], steps),
+        positions=tuple(_ratio([sum(r.draft_histogram[j + 1 :]) for r in seen], totals) for j in range(places)),
+        drafts=_ratio([r.completion_tokens - 1 - (r.verify_steps or 0) for r in seen], steps),
+    )
 
 
 def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:

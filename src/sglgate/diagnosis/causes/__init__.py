@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sglgate.diagnosis.causes import configuration, fabric, kernels, memory
+from sglgate.diagnosis.causes import configuration, fabric, guesses, kernels, memory
 from sglgate.diagnosis.model import Cause, Signature
 
 CAUSES: Final[dict[str, Cause]] = {
@@ -12,4 +12,8 @@ CAUSES: Final[dict[str, Cause]] = {
     for group in (memory.CAUSES, fabric.CAUSES, kernels.CAUSES, configuration.CAUSES)
     for cause in group
 }
-SIGNATURES: Final[tuple[Signature, ...]] = tuple(s for cause in CAUSES.values() for s in cause.signatures)
+SIGNATURES: Final[tuple[Signature, ...]] = (
+    *(s for cause in CAUSES.values() for s in cause.signatures),
+    *guesses.PLACES,
+    *guesses.TOLD,
+)

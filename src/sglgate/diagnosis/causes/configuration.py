@@ -26,7 +26,7 @@ CAUSES: Final = (
         "correct the argument that the message names (`python -m sglang.launch_server --help` of this version)",
         "",
         (
-            sig("bad_flag.argparse", "error: ", pattern=r"error: (?:unrecognized arguments|argument |the following arguments are required|ambiguous option|expected (?:one|at least one) argument|one of the arguments)[^\n]*"),
+            sig("bad_flag.argparse", "error: ", "unrecognized arguments: -", pattern=r"(?:error: |(?=unrecognized arguments: -))(?:unrecognized arguments|argument |the following arguments are required|ambiguous option|expected (?:one|at least one) argument|one of the arguments)[^\n]*"),
             sig("bad_flag.context_length", "is greater than the derived context_length"),
             sig("bad_flag.trust_remote_code", "trust_remote_code=True", "--trust-remote-code", pattern=r"(?i)(?:contains custom code|requires you to execute|must be executed|set the option|please pass|allow custom code)", confidence="likely"),
             sig("bad_flag.unknown_value", "Unknown attention backend", "Unknown speculative algorithm", "Invalid attention backend", "Unknown load format", "Unknown load_format", "Unrecognized attention backend"),
@@ -93,7 +93,7 @@ CAUSES: Final = (
         (
             sig("parallel_shape_assert.block", "is not divisible by weight quantization block", pattern=r"= (?P<size>\d+) is not divisible by weight quantization (?P<block>block_\w) = (?P<block_size>\d+)"),
             sig("parallel_shape_assert.ensure", "is not divisible by", pattern=r"(?P<size>\d+) is not divisible by (?P<parts>\d+)", unless=r"(?i)page|chunk|interval|context_len"),
-            sig("parallel_shape_assert.marlin", "min_thread_", "not divisible by", pattern=r"(?:partition|size)[^.]*not divisible by (?:min_thread|group_size|block)", confidence="likely"),
+            sig("parallel_shape_assert.marlin", "min_thread_", "not divisible by", pattern=r"(?:partition|size)[^.]*not divisible by (?:min_thread|group_size|block|tile_)", confidence="likely"),
             sig("parallel_shape_assert.source", "assert ", "AssertionError", pattern=r"assert .*%\s*(?:self\.)?(?:\w*(?:tp|ep|dp|pp|cp)_?size|tensor_model_parallel\w*|\w*world_size|tp_degree|num_partitions|denominator|divisor)\b.*==\s*0"),
             sig("parallel_shape_assert.multiple", "assert ", pattern=r"assert .*(?:tp|ep|dp)_size\)?\s*%\s*[\w.()]*(?:kv_heads|heads|dp_size|ep_size|nnodes|num_nodes)[\w.()]*\s*==\s*0", confidence="likely"),
             sig("parallel_shape_assert.message", "divisible", pattern=r"(?i)(?:must|should|has to|needs to|can(?:not|'t)?) be (?:evenly )?divis\w+[^.]*(?:tp|ep|dp|tensor|parallel|expert|world|nodes|heads)|(?:heads|experts|hidden|intermediate|vocab|partition|output_size|input_size|tp_size|world_size)\b[^.]*(?:divisible|divide)", unless=r"(?i)page_size|chunked_prefill_size|max_running_requests", confidence="likely"),

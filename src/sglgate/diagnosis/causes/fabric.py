@@ -118,7 +118,7 @@ CAUSES: Final = (
         "do not only raise the timeout: first see whether anything still moved",
         (
             sig("watchdog_hang.scheduler", "watchdog timeout (", "Watchdog timeout (", pattern=r"timeout \([^)]*\)", unless=r"soft=True", grade=Grade.SYMPTOM, confidence="likely"),
-            sig("watchdog_hang.collective", "Watchdog caught collective operation timeout", grade=Grade.WEAK, confidence="likely"),
+            sig("watchdog_hang.collective", "Watchdog caught collective operation timeout", "detected by watchdog at work", "Timeout at NCCL work", grade=Grade.WEAK, confidence="likely"),
             sig("watchdog_hang.heartbeat", "heartbeat monitor timed out", "HeartbeatMonitor", pattern=r"(?i)timed out|timeout|stuck|hang", confidence="likely", grade=Grade.WEAK),
             sig("watchdog_hang.detokenizer", "get a response from detokenizer for last", grade=Grade.WEAK, confidence="likely"),
             sig("watchdog_hang.barrier", "monitoredBarrier", pattern=r"(?i)failed to pass|timed out|timeout", grade=Grade.WEAK, confidence="likely"),

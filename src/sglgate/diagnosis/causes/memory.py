@@ -178,7 +178,7 @@ CAUSES: Final = (
                 "signal 9",
                 "SIGKILL",
                 pattern=r"(?i)(?:exit ?code|code|signal|died|killed|exited)",
-                unless=r"(?i)send|kill_process_tree",
+                unless=r"(?i)send|kill_process_tree|\bp?kill -9|exit code: (?!-9\b)-?\d+\)\. If exit code is",
                 grade=Grade.WEAK,
                 confidence="likely",
             ),

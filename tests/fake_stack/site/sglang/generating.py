@@ -117,7 +117,8 @@ def events(args, faults, body):
         finish = {"type": "abort", "message": "Abort"} if aborted else run.finish if last else None
         meta = {"id": rid, "finish_reason": finish, "prompt_tokens": 5, "cached_tokens": 0, "completion_tokens": done}
         if run.steps and finish:
-            counts = [histogram.get(k, 0) for k in range(run.steps + 1)]
+            # As SGLang's: it ends at the longest run that there was.
+            counts = [histogram.get(k, 0) for k in range(max(histogram, default=0) + 1)]
             meta |= {"spec_verify_ct": max(1, sum(counts)), "spec_correct_drafts_histogram": counts}
         if body.get("return_logprob") and finish:
             meta |= run.logprobs(done)

@@ -1,0 +1,91 @@
+"""Last resorts: an exception's place and a person's words decide only where nothing else does, and never certainly."""
+
+# ruff: noqa: E501 - log lines are long
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sglgate.diagnosis import Diagnoser, diagnose_text
+from sglgate.diagnosis.causes.guesses import PLACES, TOLD
+from sglgate.diagnosis.model import Grade
+
+HEALTHY = sorted((Path(__file__).parent / "corpus").glob("real/healthy*.log"))
+TITLE = "# [Bug] Watchdog timeout after an idle hour\n\n"
+UP = "[2026-03-01 09:00:00] INFO:     Uvicorn running on http://127.0.0.1:30000 (Press CTRL+C to quit)\n"
+DECODE = "[2026-03-01 09:00:05 TP0] Decode batch, #running-req: 2, #token: 99, token usage: 0.01, cuda graph: True, gen throughput (token/s): 80.00, #queue-req: 0, \n"
+DIED = (
+    "RuntimeError: Rank 0 scheduler died during initialization (exit code: {}). If exit code is -9 (SIGKILL), a common "
+    "cause is the OS OOM killer. Run `dmesg -T | grep -i oom` to check.\n"
+)
+
+
+def test_a_guess_is_never_certain_and_goes_last():
+    assert {signature.confidence for signature in (*PLACES, *TOLD)} == {"likely"}
+    assert all(signature.grade in (Grade.GUESS, Grade.HINT) for signature in (*PLACES, *TOLD))
+
+
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
+def test_the_title_over_a_healthy_log_takes_its_certainty(path):
+    log = path.read_text()
+    plain, told = diagnose_text(log), diagnose_text(TITLE + log)
+    assert (plain.outcome, plain.cause, plain.confidence) == ("ready", "none", "certain")
+    assert (told.outcome, told.cause, told.confidence) == ("failed", "watchdog_hang", "likely")
+
+
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
+def test_no_line_of_a_healthy_log_is_taken_for_a_persons(path):
+    diagnoser = Diagnoser()
+    diagnoser.feed(path.read_bytes())
+    diagnoser.close()
+    assert [hit for hit in diagnoser.incident.hits if hit.signature.told] == []
+
+
+def test_a_known_wording_goes_before_the_title():
+    answer = diagnose_text(TITLE + "RuntimeError: CUDA error: no kernel image is available for execution\n")
+    assert answer.cause == "kernel_arch_unsupported"
+
+
+def test_a_title_that_tells_no_cause_gives_none():
+    answer = diagnose_text(
+        "# [Bug] It does not work on my machine\n\nIt fails when I start it, and I do not know why.\n"
+    )
+    assert (answer.cause, answer.confidence) == ("unknown", "unknown")
+
+
+def test_an_explicit_error_of_unknown_wording_stays_unknown():
+    frame = '  File "/opt/v/lib/python3.12/site-packages/sglang/srt/mem_cache/x.py", line 1, in f\n'
+    log = f"Traceback (most recent call last):\n{frame}    x()\nRuntimeError: nobody has seen this\n"
+    assert diagnose_text(log).cause == "unknown"
+
+
+def test_a_log_that_is_cut_while_it_serves_shows_a_server_that_is_up():
+    answer = diagnose_text(DECODE * 3)
+    assert (answer.outcome, answer.cause, answer.confidence) == ("ready", "none", "likely")
+    assert diagnose_text(DECODE * 3, context={"timed_out": True}).outcome == "hung"
+    assert diagnose_text(DECODE * 3, context={"exit_code": 1}).cause == "unknown"
+
+
+def test_answers_at_the_end_of_a_log_show_a_server_that_is_up():
+    assert diagnose_text('INFO:     10.0.0.1:5 - "POST /generate HTTP/1.1" 200 OK\n').outcome == "ready"
+    assert (
+        diagnose_text('INFO:     10.0.0.1:5 - "POST /generate HTTP/1.1" 500 Internal Server Error\n').cause == "unknown"
+    )
+
+
+def test_a_log_that_is_cut_before_ready_is_cut_and_nothing_failed_in_it():
+    answer = diagnose_text(UP)
+    assert (answer.outcome, answer.cause, answer.confidence) == ("cut", "none", "likely")
+    assert diagnose_text("# It crashes later, and I have no log of it\n" + UP).cause == "unknown"
+
+
+@pytest.mark.parametrize(("code", "cause"), [(-3, "unknown"), (255, "unknown"), (-9, "host_oom_killed")])
+def test_the_parents_advice_on_a_kill_is_no_kill(code, cause):
+    assert diagnose_text("[2026-03-01 09:00:00] Launching.\n" + DIED.format(code)).cause == cause
+
+
+def test_a_told_out_of_memory_takes_its_phase_from_the_cut_traceback():
+    frame = '  File "/opt/v/lib/python3.12/site-packages/sglang/srt/model_executor/cuda_graph_runner.py", line 1, in capture\n'
+    assert diagnose_text("# [Bug] OOM on one card\n\n" + frame).cause == "graph_capture_oom"
+    assert diagnose_text("# [Bug] OOM on one card\n").cause == "unknown"
