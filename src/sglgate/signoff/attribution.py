@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sglgate.evidence import Verdict
 from sglgate.kv.account import changes
 from sglgate.kv.observed import Observed, PoolLine, RankReadings
 from sglgate.kv.versions import parse_release, rules_for
@@ -109,8 +110,9 @@ def explain(
     for item in items:
         causes: tuple[str, ...] = ()
         account = by_candidate.get(item.candidate)
-        if item.kind in (Kind.REGRESSION, Kind.GAIN) and item.suite == "kv" and account is not None:
-            causes += account.lines()
+        if account is not None and item.kind in (Kind.REGRESSION, Kind.GAIN) and item.suite == "kv":
+            # Other pools of the candidate, of launches at another fraction, are not what is accounted for.
+            causes += account.lines() if item.old in (str(account.old_tokens), *Verdict) else ()
         if item.kind in (Kind.REGRESSION, Kind.PATH_LOST, Kind.NEW_AND_RED, Kind.ANSWERS_CHANGED):
             causes += _changed(defaults.get(item.candidate, []))
             causes = causes or (_suspects(packages),)

@@ -29,7 +29,8 @@ def arguments(old: Side, new: Side, candidate: str) -> list[Difference]:
     One that neither side asked for is a default that changed; one that both asked for alike, SGLang overruled.
     """
     a, b = old.launch(candidate), new.launch(candidate)
-    if a is None or b is None:
+    # A server that did not come up has resolved nothing that it could be asked for.
+    if a is None or b is None or not a.get("resolved") or not b.get("resolved"):
         return []
     both = [resolved(launch) for launch in (a, b)]
     asked = [
