@@ -94,14 +94,20 @@ def _text(
         "",
         f"{launches} launches; the fewest that this evidence can do with: {fewest}"
         " (speed gates: to their first look; they launch more until their rule decides)",
-        f"{_hours(total_s)} one after the other"
-        + (f", and {unknown} of {len(planned)} unknown" if unknown else "")
-        + f"; {leased_s / 3600:.1f} {what} hours leased; starts take at most {_hours(at_most_s)} by their deadlines",
+        _known_hours(total_s, leased_s, what, unknown, len(planned))
+        + f"; starts take at most {_hours(at_most_s)} by their deadlines",
     ]
     if workers > 1:
         slots = slots_of(profile)
         lines.append(f"{_hours(side_by_side_s(planned, slots, workers))} with -n {workers} on {slots} {what}s")
     return lines
+
+
+def _known_hours(total_s: float, leased_s: float, what: str, unknown: int, count: int) -> str:
+    if unknown == count:
+        return "hours unknown: none of these was seen on this machine, and no model is here"
+    missing = f", and {unknown} of {count} unknown" if unknown else ""
+    return f"{_hours(total_s)} one after the other{missing}; {leased_s / 3600:.1f} {what} hours leased"
 
 
 def _hours(seconds: float) -> str:
