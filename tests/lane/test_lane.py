@@ -117,6 +117,16 @@ def test_a_pool_below_the_declared_need_is_red(lane: Lane) -> None:
     assert "must be at least 10000" in lane.run().red()["holds_what_is_needed"]
 
 
+def test_a_server_slower_than_its_floor_over_launches_is_red(lane: Lane) -> None:
+    speed = "[expect.speed]\nmin_tok_per_s = 100000\nlaunches = 3\nrequests = 2\noutput_tokens = 8\n"
+    lane.candidate(environment='FAKE_STEP_MS = "40"', text="[expect.kv]\nfill = 0\n" + speed)
+    outcome = lane.run("-k", "speed_over_launches")
+    assert outcome.code == 1, outcome.output
+    (record,) = outcome.evidence
+    assert (record.gate, record.verdict, record.n) == ("speed_over_launches", Verdict.FAIL, 3)
+    assert record.bound == 100000
+
+
 @pytest.mark.parametrize(
     ("faults", "cause", "code"),
     [
