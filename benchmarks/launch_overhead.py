@@ -76,7 +76,11 @@ def real_run(folder: Path) -> None:
     # The time of a test holds the launch that it waited for.
     tests = sum(float(case.get("time")) for case in suite.iter("testcase"))
     show("wall time over launches and tests (aim 1.03)", [(ended - begun) / tests], "x")
-    show("  'fired up' to ready on real launches", [launch["ready_lag_s"] for launch in run["launches"]], "s")
+    show(
+        "  'fired up' to ready on real launches",
+        [lag for launch in run["launches"] if (lag := launch["ready_lag_s"]) is not None],
+        "s",
+    )
 
 
 def show(what: str, values: list[float], unit: str) -> None:
