@@ -18,6 +18,7 @@ AllReduce = Callable[[torch.Tensor], torch.Tensor]
 _BLOCK_ELEMENTS = 64
 # Long enough for any deadline of the suite; a hang must be ended from outside.
 _HANG_S = 3600.0
+_PACE_CALLS = 101
 
 
 @contextlib.contextmanager
@@ -164,12 +165,29 @@ def _falls_back(coordinator: Any, honest: AllReduce) -> AllReduce:
 
 
 def _slower(coordinator: Any, honest: AllReduce, *, by: float) -> AllReduce:
-    """The right answer, later by the share ``by`` of the call's own time."""
+    """The right answer, later by the share ``by`` of what a call takes without it.
+
+    That is measured first, and is the same on every rank: a share of each call's own time would grow with whatever
+    disturbs the call, once a rank.
+    """
+    delays: dict[int, float] = {}
+
+    def delay_s(tensor: torch.Tensor) -> float:
+        seconds = []
+        for _ in range(_PACE_CALLS):
+            dist.barrier(group=coordinator.cpu_group)
+            started = time.perf_counter()
+            honest(tensor.clone())
+            seconds.append(time.perf_counter() - started)
+        slowest = torch.tensor(seconds, dtype=torch.float64)
+        dist.all_reduce(slowest, op=dist.ReduceOp.MAX, group=coordinator.cpu_group)
+        return by * float(slowest.median())
 
     def faulty(tensor: torch.Tensor) -> torch.Tensor:
-        started = time.perf_counter()
+        if tensor.numel() not in delays:
+            delays[tensor.numel()] = delay_s(tensor)
         output = honest(tensor)
-        until = started + (time.perf_counter() - started) * (1 + by)
+        until = time.perf_counter() + delays[tensor.numel()]
         while time.perf_counter() < until:
             pass
         return output
