@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sglgate.diagnosis import Diagnoser, diagnose_text
-from sglgate.diagnosis.causes.guesses import PLACES, TOLD
+from sglgate.diagnosis.causes.guesses import TOLD
+from sglgate.diagnosis.causes.places import BARE, CUT, PLACES
 from sglgate.diagnosis.model import Grade
 
 HEALTHY = sorted((Path(__file__).parent / "corpus").glob("real/healthy*.log"))
@@ -22,8 +23,8 @@ DIED = (
 
 
 def test_a_guess_is_never_certain_and_goes_last():
-    assert {signature.confidence for signature in (*PLACES, *TOLD)} == {"likely"}
-    assert all(signature.grade in (Grade.GUESS, Grade.HINT) for signature in (*PLACES, *TOLD))
+    assert {signature.confidence for signature in (*PLACES, *BARE, *CUT, *TOLD)} == {"likely"}
+    assert all(signature.grade in (Grade.GUESS, Grade.HINT) for signature in (*PLACES, *BARE, *CUT, *TOLD))
 
 
 @pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)

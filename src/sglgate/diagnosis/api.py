@@ -53,6 +53,7 @@ class Diagnoser:
         # People end a log that they cut out of a hanging server with a remark.
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
         self.incident.served = self.incident.served or _ANSWERED.search(self._tail) is not None
+        self.incident.close(self.reader.record)
         self.incident.noted_hang = any(not line.stamped and is_remark_of_hanging(line.text) for line in remarks)
 
     def _add(self, line: Line, event: Event | None) -> None:
@@ -144,6 +145,7 @@ def _diagnose_reversed(data: bytes, file: str, context: Context) -> Diagnosis:
     ordered, lines = turn(data)
     diagnoser = Diagnoser()
     diagnoser.feed(ordered)
+    diagnoser.close()
     answer = diagnoser.diagnosis(file, context)
     evidence = tuple(EvidenceLine(lines + 1 - item.line, item.text) if item.line else item for item in answer.evidence)
     return replace(answer, evidence=evidence, facts={**answer.facts, "reversed": True})

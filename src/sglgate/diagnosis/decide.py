@@ -26,6 +26,7 @@ _FOLLOWING: Final = frozenset({"KeyboardInterrupt", "EOFError", "BrokenPipeError
 _EMPTY_ENOUGH: Final = 0.8
 # A health check may fail under load; only if no batch followed did the server stand still.
 _RECOVERABLE: Final = "get a response from detokenizer"
+_SOON_AFTER: Final = 10
 _CHAIN_LINES: Final = 250
 _COLLECTIVE: Final = re.compile(r"(?i)nccl|all_?reduce|all_?gather")
 _DENIED: Final = frozenset({"model_unsupported.architecture", "model_unsupported.known"})
@@ -180,7 +181,7 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
     if (
         chosen.signature.name == "weights_oom.early"
         and not chosen.framed
-        and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line for h in hints)
+        and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line + _SOON_AFTER for h in hints)
     ):
         if any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
             return "runtime_oom", "likely", "told"

@@ -44,10 +44,17 @@ _MARGIN: Final = re.compile(
 _QUOTED: Final = re.compile(r"(?<![\w'\"/])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?=\S)")
 # A report's title stands above its log, and tells how that ended.
 _TITLE: Final = re.compile(r"^#{1,3} (?:\[[^\]]*\]:?\s*)*(?=\S)")
+# A traceback that was folded into one line, by a form that dropped its newlines or by JSON that escaped them.
+_FOLDED: Final = re.compile(r'Traceback \(most recent call last\):(?: {1,}|\\n\s*)File \\?"')
+_FOLDS: Final = re.compile(
+    r'\\n|\s+(?=File \\?"[^"]+", line \d+, in )|(?<=[\s)])(?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): )|\s+(?=(?:During|The above|Traceback)\b)'
+)
+_FOLDED_FRAME: Final = re.compile(r'(File "[^"]+", line \d+, in [\w<>.]+)')
+_MAX_FOLDED: Final = 100_000
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
-    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
+    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b(?!\s+Failed)|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
     r"trying (?:port|another|next)|retry(?:ing)?\b(?! page fault)|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|may not be an issue|\w{2}Warning: (?!CUDA initialization: The NVIDIA driver)"
 )
@@ -120,6 +127,7 @@ class _RankState:
     in_message: bool = False
     message_frames: tuple[str, ...] = ()
     exception_line: int = 0
+    frame_line: int = 0
     unraisable: bool = False
 
 
@@ -136,6 +144,7 @@ class Incident:
         self._signatures = tuple(signatures)
         self._by_needle = _by_needle(self._signatures)
         self._told = tuple(signature for signature in self._signatures if signature.told)
+        self._cut = tuple(signature for signature in self._signatures if signature.cut)
         self._states: dict[str, _RankState] = {}
         self._hits: dict[tuple[str, str], _Kept] = {}
         self.failures: list[Failure] = []
@@ -165,6 +174,13 @@ class Incident:
 
     def add(self, line: Line, record: StartupRecord) -> None:
         """Look at one line; ``record`` is the launch so far."""
+        if _FOLDED.search(line.text) and len(line.text) < _MAX_FOLDED:
+            for at, piece in enumerate(_unfold(line.text)):
+                self._add(replace(line, text=piece, stamped=line.stamped and at == 0), record)
+        else:
+            self._add(line, record)
+
+    def _add(self, line: Line, record: StartupRecord) -> None:
         tag = _RANK_TAG.match(line.text)
         text = line.text[tag.end() :] if tag else line.text
         if not line.stamped and text[:1] in " >`*":
@@ -176,7 +192,7 @@ class Incident:
         if frame := _FRAME.match(text):
             if len(state.frames) < 200:
                 state.frames.append(_short(frame["path"]) + ":" + frame["function"])
-            state.in_message = False
+            state.in_message, state.frame_line = False, line.number
             return
         if not line.stamped:
             self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
@@ -206,7 +222,7 @@ class Incident:
             state.message_frames = tuple(state.frames)
             state.in_message, state.exception_line = True, line.number
             state.frames = []
-            phase = phases.from_frames(list(state.message_frames)) or phases.from_marks(record, rank)
+            phase = phases.of(list(state.message_frames), record, rank)
             self._failure(
                 Failure(
                     line.number,
@@ -261,7 +277,7 @@ class Incident:
             found = signature.match(text, frames)
             if found is None:
                 continue
-            phase = phase or phases.from_frames(list(frames)) or phases.from_marks(record, rank)
+            phase = phase or phases.of(list(frames), record, rank)
             if signature.phases and phase not in signature.phases:
                 continue
             facts = {key: value[:_MAX_FACT] for key, value in found.items()}
@@ -290,6 +306,17 @@ class Incident:
                 hit = Hit(signature, line.number, rank, phase, text[:2000], line.number, False, found, True)
                 self._keep(replace(hit, title=title))
 
+    def close(self, record: StartupRecord) -> None:
+        """The end of the log: a traceback that stands open tells by its innermost frame what was being done."""
+        for rank, state in self._states.items():
+            if not state.frames:
+                continue
+            phase = phases.from_frames(state.frames, whole=False) or phases.from_marks(record, rank)
+            for signature in self._cut:
+                if (found := signature.match("", state.frames)) is not None:
+                    at, text = state.frame_line, state.frames[-1]
+                    self._keep(Hit(signature, at, rank, phase, text, at, False, found, True, framed=True))
+
     def _keep(self, hit: Hit) -> None:
         kept = self._hits.setdefault((hit.signature.name + hit.module, hit.rank), _Kept())
         if len(kept.first) < 3:
@@ -316,8 +343,26 @@ def _by_needle(signatures: tuple[Signature, ...]) -> tuple[tuple[str, tuple[int,
     return tuple((needle, tuple(index)) for needle, index in places.items())
 
 
+def _unfold(text: str) -> list[str]:
+    """The lines of a folded traceback, frames indented, with the source code that followed them on lines of its own."""
+    text = text.replace('\\"', '"')
+    found: list[str] = []
+    for piece in map(str.strip, _FOLDS.split(text)):
+        frame = _FOLDED_FRAME.match(piece)
+        if frame:
+            found += [f"  {frame[1]}", f"    {piece[frame.end() :].strip()}"]
+        elif piece:
+            found.append(piece)
+    return found
+
+
 def _short(path: str) -> str:
     """The path from the package on, so that patterns need not know where a Python is installed."""
+    path = path.replace("\\", "/")
+    if "sglang/srt/" in path:
+        return path[path.rindex("sglang/srt/") :]
+    if path.startswith("...") and "srt/" in path:
+        return "sglang/" + path[path.rindex("srt/") :]
     for marker in ("site-packages/", "dist-packages/", "/python/sglang/"):
         if marker in path:
             return ("sglang/" if marker == "/python/sglang/" else "") + path.rsplit(marker, 1)[1]

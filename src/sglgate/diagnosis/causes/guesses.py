@@ -1,8 +1,7 @@
-"""Last resorts, used where no wording of a failure is known: the place of an exception, and what a person tells.
+"""Last resorts, used where no wording of a failure is known: what a person tells.
 
-``*.place_*`` go by an exception's type and its innermost frames. ``*.told_*`` are looked for in the titles and
-sentences of a report only, never in what a program printed. All are ``likely`` at most, and one of any other
-grade goes before.
+They are looked for in the titles and sentences of a report only, never in what a program printed. All are ``likely``
+at most, and one of any other grade goes before.
 """
 
 # A wording that is broken over lines cannot be searched for.
@@ -12,33 +11,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from sglgate.diagnosis.model import Grade, Phase, sig
+from sglgate.diagnosis.model import Grade, sig
 
-_place = partial(sig, raised=True, grade=Grade.GUESS, confidence="likely")
 _told = partial(sig, told=True, grade=Grade.GUESS, confidence="likely")
 
-_ANY: Final = r"^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError|TypeError|RuntimeError|KeyError|AttributeError|IndexError|Exception)\b"
-# What a process says of another one's end, or a card of its memory, is not told by the place.
-_ELSEWHERE: Final = r"(?i)out of memory|cuda error|hip error|nccl|gloo|TCPStore|\bdied\b|exit code|exited|process|connection|timed? ?out|capture (?:cuda )?graph failed|not enough|other ranks|bus error"
 _FAILS: Final = r"(?:fail\w*|crash\w*|errors?|broken?|breaks?|cannot|can't|unable|not|abort\w*|missing|mismatch\w*|wrong|stops?|dies|died|killed|raises?)"
 _CARD: Final = r"(?:\bsm[_ ]?\d{2,3}[af]?\b|compute capability|\b(?:blackwell|hopper|ampere|turing|volta|GB10|DGX Spark|V100|T4|L20|L40S?|A100|A800|B200|B300|RTX ?(?:PRO )?\d{4}\w*|[2345]090|MI\d\w{2}\w*|gfx\d+\w*)\b)"
 _KERNELS: Final = r"(?:kernels?|attention|flash\w*|MoE|FP4|FP8|MXFP\d|NVFP4|GEMM\w*|cutlass|marlin|triton|trtllm|fa[34]|backend|MLA|deep_?gemm|wheels?)"
 _OOM: Final = r"(?:\bOOM(?:s|ed|ing)?\b|out[- ]of[- ]memory)"
 
 # fmt: off
-PLACES: Final = (
-    _place("bad_flag.place_arguments", "Error", pattern=_ANY, frames=r"(?:server_args\.py|arg_groups/\S+|argparse\.py):\S+$", unless=r"(?i)divisible|draft|not found|No such file|compute capability|\bsm\d|model.?type|architecture"),
-    _place("model_unsupported.place_configuration", "Error", pattern=_ANY, frames=r"(?:sglang/srt/configs/\S+|hf_transformers\S*|transformers/(?!utils/hub)\S+|transformers_modules/\S+):\S+$", unless=_ELSEWHERE),
-    _place("model_unsupported.place_model", "Error", pattern=r"^(?:ValueError|AssertionError|NotImplementedError|RuntimeError)\b", frames=r"sglang/srt/(?:models|multimodal)/\S+:(?:__init__|load_weights|_load\w*|get_\w+|process_\w+)$", phases=(Phase.START, Phase.CONFIG, Phase.WEIGHTS), unless=_ELSEWHERE),
-    _place("model_unsupported.place_json", "JSONDecodeError", pattern=r"JSONDecodeError\b", frames=r"json/decoder\.py:\w+$", phases=(Phase.START, Phase.CONFIG), unless=_ELSEWHERE),
-    _place("model_not_found.place_hub", "Error", pattern=r"^(?:\w+\.)*(?:OSError|FileNotFoundError|HTTPError|ConnectionError|HfHubHTTPError|EnvironmentError)\b", frames=r"(?:huggingface_hub|transformers/utils/hub|modelscope|weight_utils|model_loader)\S*:\S+$"),
-    _place("dependency_mismatch.place_import", "ImportError", "ModuleNotFoundError", pattern=r"^(?:\w+\.)*(?:ImportError|ModuleNotFoundError)\b", unless=r"(?i)cuda|nvrtc|undefined symbol|shared object|common_ops"),
-    _place("jit_compile_failure.place_compiler", "Error", pattern=_ANY, frames=r"(?:triton/(?:compiler|backends)|torch/_inductor|torch/_dynamo|torch/utils/cpp_extension|flashinfer/jit|deep_gemm/jit\w*|tilelang/(?:jit|engine|contrib)|tvm_ffi/cpp|jit_kernel/utils)\S*:\S+$", unless=_ELSEWHERE),
-    _place("warmup_or_proxy.place_warmup", "Error", "Exception", pattern=r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Timeout)\b", frames=r":_(?:execute_server_warmup|wait_and_warmup|run_server_warmup\w*|wait_until_http_ready)\b"),
-    _place("nccl_error.place_groups", "Error", pattern=r"^(?:\w+\.)*(?:RuntimeError|ValueError|TimeoutError|DistStoreError|DistNetworkError)\b", frames=r"(?:torch/distributed/\S+|pynccl\w*\.py|parallel_state\.py):\S+$", phases=(Phase.DIST_INIT,), unless=r"(?i)out of memory|cuda error|divisible|address already|world.?size"),
-    _place("engine_bug.place_own_code", "Error", pattern=r"^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError)\b", frames=r"(?:^| )(?:sglang/srt/(?:managers|speculative|layers|mem_cache|model_executor|disaggregation|constrained|sampling|batch_overlap|eplb|lora|hardware_backend|function_call|parser)/\S+|\.\.\./\S+):\S+$", unless=_ELSEWHERE + r"|(?i:not support|unsupported|only support|must be|please|require|invalid|expect)"),
-)
-
 TOLD: Final = (
     _told("graph_capture_oom.told", pattern=rf"(?i){_OOM}.*\bgraph|\bgraph\w*\b.*(?:capture|memory).*{_OOM}"),
     _told("weights_oom.told", pattern=rf"(?i){_OOM}[^.]*\b(?:loading|load|load_weights?|weights?)\b|\b(?:loading|load|weights?)\b[^.]*{_OOM}", unless=r"(?i)graph|under load|lora|host|\bcpu\b|\bram\b"),
