@@ -56,7 +56,8 @@ CAUSES: Final = (
             sig("model_not_found.incomplete", "SafetensorError", "safetensors_rust", "HeaderTooLarge", "MetadataIncompleteBuffer", "InvalidHeader", "incomplete metadata", pattern=r"(?i)deserializ|header|incomplete|metadata", confidence="likely", remedy="the weight files are incomplete or are pointers: download the model again and compare sizes"),
             sig("model_not_found.modelscope", "Error", "NotExist", raised=True, pattern=r"(?i)modelscope.*(?:not exist|not found)|NotExistError", confidence="likely"),
             sig("model_not_found.connection", "huggingface.co", "hf-mirror", pattern=r"(?i)(?:Max retries exceeded|NameResolutionError|ConnectTimeout|ConnectionError|Connection refused|unreachable)", confidence="likely"),
-            sig("model_not_found.tokenizer", "Can't load tokenizer for", "Can't load the configuration of", "Can't load image processor for", "Can't load feature extractor for", confidence="likely"),
+            sig("model_not_found.tokenizer", "Can't load tokenizer for", "Can't load the configuration of", "Can't load image processor for", "Can't load feature extractor for", "Can't load video processor for", "Can't load the model for", "Can't load processor for", "Error no file named", "Unable to load vocabulary from file", "Can't find a checkpoint index", confidence="likely"),
+            sig("model_not_found.hub", "cached snapshot folder", "locate the file on the Hub", "Consistency check failed", "CAS service error", "CAS Client Error", "HfHubHTTPError", "local_files_only", "Too Many Requests for url", "Gateway Time-out for url", raised=True, pattern=r"(?i)snapshot folder|on the hub|consistency check|CAS (?:service|client) error|HfHubHTTPError|local_files_only|for url", grade=Grade.SYMPTOM, confidence="likely"),
         ),
     ),
     Cause(
@@ -84,6 +85,7 @@ CAUSES: Final = (
             sig("model_unsupported.told_parameter", "KeyError", pattern=r"^KeyError: `?'(?P<parameter>(?:\w+\.){2,}(?:weight|bias))'", frames=r"^$", grade=Grade.WEAK, confidence="likely"),
             sig("model_unsupported.strict_config", "StrictDataclass", "Validation error for field", confidence="likely"),
             sig("model_unsupported.backend_tokenizer", "instantiate the backend tokenizer", grade=Grade.SYMPTOM, confidence="likely"),
+            sig("model_unsupported.unknown_parameter", "not found in", raised=True, pattern=r"(?i)\bparam(?:eter)?s?\b.*\bnot found in (?:the |this )?(?:model|params_dict)\b", grade=Grade.SYMPTOM, confidence="likely"),
         ),
     ),
     Cause(

@@ -24,7 +24,6 @@ _OOM: Final = (
     "Error [CUDA]: out of memory",
     "driver error: out of memory",
     "with error out of memory",
-    "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
     "error code is 207001",
     "hipErrorOutOfMemory",
     "ailure 2 'out of memory'",
@@ -117,6 +116,7 @@ CAUSES: Final = (
             sig("runtime_oom.memory_saver", *_SAVER, phases=(Phase.START, Phase.CONFIG, Phase.KV_POOL, Phase.WARMUP, Phase.SERVING), confidence="likely", remedy="the memory saver found no room: lower --mem-fraction-static, or let what shares the card (the trainer) release its memory first"),
             sig("runtime_oom.prefill", "Prefill out of memory. Try to lower your batch size", confidence="likely"),
             sig("runtime_oom.decode", "Decode out of memory. Try to lower your batch size", confidence="likely"),
+            sig("runtime_oom.hsa", "HSA_STATUS_ERROR_OUT_OF_RESOURCES", grade=Grade.SYMPTOM, confidence="likely"),
         ),
     ),
     Cause(
