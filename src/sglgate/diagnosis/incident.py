@@ -159,6 +159,7 @@ class Incident:
         self.remarked_failure = False
         self.served = False
         self.fault_phase: Phase | None = None
+        self._fault: tuple[int, str, str] | None = None
 
     @property
     def hits(self) -> list[Hit]:
@@ -204,6 +205,7 @@ class Incident:
         if fault := _FAULT_FRAME.match(text):
             place = _short(fault["path"]) + ":" + fault["function"]
             self.fault_phase = self.fault_phase or phases.from_frames([place], whole=False)
+            self._fault = self._fault or (line.number, rank, place)
             return
         if "Traceback (most recent call last)" in text:
             state.frames, state.in_message = [], False
@@ -308,14 +310,14 @@ class Incident:
 
     def close(self, record: StartupRecord) -> None:
         """The end of the log: a traceback that stands open tells by its innermost frame what was being done."""
-        for rank, state in self._states.items():
-            if not state.frames:
-                continue
-            phase = phases.from_frames(state.frames, whole=False) or phases.from_marks(record, rank)
+        standing = [(state.frame_line, rank, state.frames) for rank, state in self._states.items() if state.frames]
+        if self._fault is not None:
+            standing.append((*self._fault[:2], [self._fault[2]]))
+        for at, rank, frames in standing:
+            phase = phases.from_frames(frames, whole=False) or phases.from_marks(record, rank)
             for signature in self._cut:
-                if (found := signature.match("", state.frames)) is not None:
-                    at, text = state.frame_line, state.frames[-1]
-                    self._keep(Hit(signature, at, rank, phase, text, at, False, found, True, framed=True))
+                if (found := signature.match("", frames)) is not None:
+                    self._keep(Hit(signature, at, rank, phase, frames[-1], at, False, found, True, framed=True))
 
     def _keep(self, hit: Hit) -> None:
         kept = self._hits.setdefault((hit.signature.name + hit.module, hit.rank), _Kept())

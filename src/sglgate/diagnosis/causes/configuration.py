@@ -220,6 +220,7 @@ CAUSES: Final = (
             sig("engine_bug.warmup_internal", "InternalServerError", "NPU function error", "Internal server error", pattern=r"AssertionError: .*(?:\"type\": ?\"InternalServerError|Internal server error)", grade=Grade.SYMPTOM, confidence="likely", remedy="the warm-up request met an error inside the server: look for the exception above it"),
             sig("engine_bug.operator", "call aclnn", pattern=r"call aclnn\w+ failed", grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.multimodal_tokens", "Number of tokens in multimodal embedding does not match", grade=Grade.GUESS, confidence="likely"),
+            sig("engine_bug.wrapped_capture", "graph failed: ", raised=True, pattern=r"(?i)capture \w* ?graph failed: (?!.*(?:memory|nccl|gloo|connection|timed? ?out|\bgraph failed: *$|process|not enough|reset by|store))", grade=Grade.GUESS, confidence="likely"),
         ),
     ),
 )

@@ -72,6 +72,7 @@ CAUSES: Final = (
             sig("kernel_resource_limit.tma_ws", "Failed to initialize cutlass TMA WS grouped gemm", confidence="likely"),
             sig("kernel_resource_limit.smem_assert", "smem_capacity", "smem_size", pattern=r"^assert |Assertion|Error", unless=r"(?i)illegal memory access", confidence="likely"),
             sig("kernel_resource_limit.no_configuration", "No valid autotuner configs", confidence="likely"),
+            sig("kernel_resource_limit.registers", "ran out of registers", "exceeds the maximum number of registers", confidence="likely"),
         ),
     ),
     Cause(
@@ -100,6 +101,8 @@ CAUSES: Final = (
             sig("jit_compile_failure.tilelang", "Error", raised=True, pattern=r"(?i)(?:tilelang|tvm).*(?:compil|codegen|lower)", grade=Grade.SYMPTOM, confidence="likely"),
             sig("jit_compile_failure.object_failed", "FAILED: ", pattern=r"FAILED: (?:\[code=-?\d+\] )?\S+\.(?:o|so|cubin|ptx)\b", confidence="likely"),
             sig("jit_compile_failure.source_error", ": error: ", "): error", "clang++: error", "hipcc: error", pattern=r"\.(?:cu|cuh|h|hpp|cpp|cc|hip|inl)(?:\(\d+\)|:\d+(?::\d+)?): (?:fatal )?error\b|(?:clang(?:\+\+)?(?:-\d+)?|hipcc): error", confidence="likely"),
+            sig("jit_compile_failure.backend_raised", "backend='inductor' raised", "inductor' raised:", "PY_SSIZE_T_CLEAN macro must be defined", confidence="likely"),
+            sig("jit_compile_failure.triton_location", "loc(\"", pattern=r"^loc\(\".*\): error: ", confidence="likely"),
         ),
     ),
     Cause(

@@ -103,6 +103,7 @@ CAUSES: Final = (
         (
             _oom("graph_capture_oom.cuda", Phase.GRAPH_CAPTURE),
             sig("graph_capture_oom.memory_saver", *_SAVER, phases=(Phase.GRAPH_CAPTURE,), confidence="likely"),
+            sig("graph_capture_oom.wrapped", *_OOM, pattern=r"(?i)capture \w* ?graphs? failed|graph capture failed", unless=_CLASS_ONLY),
         ),
     ),
     Cause(
