@@ -83,7 +83,8 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
     hints = tuple(hit for hit in hits if hit.grade is Grade.HINT)
     real = [hit for hit in hits if hit.grade is not Grade.HINT]
     lasting = [hit for hit in real if not _survived(hit, record)]
-    if lasting or not (deadly or failures):
+    survived = {hit.exception_line for hit in real} - {hit.exception_line for hit in lasting}
+    if lasting or not (deadly or any(failure.line not in survived for failure in failures)):
         real = lasting
     real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
     chosen = _choose(real)
@@ -183,8 +184,9 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
         and not chosen.framed
         and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line + _SOON_AFTER for h in hints)
     ):
-        if any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
-            return "runtime_oom", "likely", "told"
+        told = [hit.cause for hit in hits if hit.signature.told and hit.cause in _OOM_CAUSES]
+        if told or any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
+            return (told[0] if told else "runtime_oom"), "likely", "told"
         # Nothing says where the server was, and the remedies of the phases contradict each other.
         return "unknown", "unknown", "oom_somewhere"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
