@@ -13,8 +13,9 @@ from typing import Any, BinaryIO, Final
 from sglgate.diagnosis import remedies, words
 from sglgate.diagnosis.context import Context, is_remark_of_hanging, parse_context
 from sglgate.diagnosis.decide import Verdict, decide
-from sglgate.diagnosis.incident import NEEDLES, Incident
+from sglgate.diagnosis.incident import Incident
 from sglgate.diagnosis.model import Diagnosis, EvidenceLine
+from sglgate.diagnosis.needles import NEEDLES
 from sglgate.diagnosis.order import MAX_REVERSED_BYTES, is_reversed, turn
 from sglgate.errors import MisuseError
 from sglgate.logs import Event, Kind, LogReader, StartupRecord

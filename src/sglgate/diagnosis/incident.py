@@ -17,40 +17,32 @@ from typing import Final
 from sglgate.diagnosis import phases
 from sglgate.diagnosis.causes import SIGNATURES
 from sglgate.diagnosis.context import (
-    REMARK_NEEDLES,
     is_remark_of_failing,
     is_remark_of_hanging,
     is_remark_of_peer_to_peer,
     is_sentence,
 )
 from sglgate.diagnosis.model import Hit, Phase, Signature
+from sglgate.diagnosis.needles import OLD_DECODE
+from sglgate.diagnosis.tracebacks import (
+    EXCEPTION,
+    EXCEPTION_UNDER_FRAMES,
+    FAULT_FRAME,
+    FRAME,
+    QUOTED,
+    is_folded,
+    short,
+    unfold,
+)
 from sglgate.logs import StartupRecord
 from sglgate.logs.lines import Line
 
-_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)\s*$')
-# faulthandler's own form, innermost frame first.
-_FAULT_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+ in (?P<function>\S+)\s*$')
-_EXCEPTION: Final = re.compile(
-    r"^(?:\[rank\d+\]:\s*)?(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure)|OutOfResources|Exception)"
-    r"(?:: (?P<message>.*)|:?$)"
-)
-# Under a traceback's frames any class name at the margin ends it: zmq.error.Again, NVMLError_GpuIsLost.
-_EXCEPTION_UNDER_FRAMES: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+)(?:: (?P<message>.*)|:?$)")
 # People paste into issues and chats: a fence, a quotation mark or bold type stands at the margin. A frame keeps its indent.
 _MARGIN: Final = re.compile(
     r"^(?:\s{0,3}(?:>\s?|`{1,3}(?:bash|shell|text|log|python|console|batch)?|\*\*))+(?=\S|  File)"
 )
-# An exception told in the middle of a sentence or behind another program's prefix.
-_QUOTED: Final = re.compile(r"(?<![\w'\"/])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?=\S)")
 # A report's title stands above its log, and tells how that ended.
 _TITLE: Final = re.compile(r"^#{1,3} (?:\[[^\]]*\]:?\s*)*(?=\S)")
-# A traceback that was folded into one line, by a form that dropped its newlines or by JSON that escaped them.
-_FOLDED: Final = re.compile(r'Traceback \(most recent call last\):(?: {1,}|\\n\s*)File \\?"')
-_FOLDS: Final = re.compile(
-    r'\\n|\s+(?=File \\?"[^"]+", line \d+, in )|(?<=[\s)])(?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): )|\s+(?=(?:During|The above|Traceback)\b)'
-)
-_FOLDED_FRAME: Final = re.compile(r'(File "[^"]+", line \d+, in [\w<>.]+)')
-_MAX_FOLDED: Final = 100_000
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
@@ -60,40 +52,7 @@ _HARMLESS: Final = re.compile(
 )
 # The registry goes on without a model whose module does not import, and later denies its architecture.
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
-# Up to 0.4: the reader does not count these.
-_OLD_DECODE: Final = "Decode batch. #"
 _MAX_FACT: Final = 120
-NEEDLES: Final = tuple(
-    dict.fromkeys(
-        [needle for signature in SIGNATURES for needle in signature.needles]
-        + [
-            "Error",
-            "Exception",
-            "SIGTERM received",
-            "Shutting down",
-            "KeyboardInterrupt",
-            "Gracefully exiting",
-            'File "',
-            'File \\"',
-            "Traceback (most recent",
-            "OutOfResources",
-            "failed with exit",
-            "Ignore import error when loading",
-            # Titles, and what hardly a sentence goes without; a program prints these rarely.
-            "# ",
-            _OLD_DECODE,
-            " the ",
-            " when ",
-            " with ",
-            " and ",
-            " my ",
-            " it ",
-            " I ",
-            *REMARK_NEEDLES,
-        ]
-    )
-)
-
 # Lines that only a failing server prints. The first group ends a server that was ready, too.
 _DEADLY: Final = re.compile(
     r"hit an exception|Received sigquit|SIGQUIT received|Fatal Python error|Subprocess \S+ \(pid=\d+\) crashed|"
@@ -175,8 +134,8 @@ class Incident:
 
     def add(self, line: Line, record: StartupRecord) -> None:
         """Look at one line; ``record`` is the launch so far."""
-        if _FOLDED.search(line.text) and len(line.text) < _MAX_FOLDED:
-            for at, piece in enumerate(_unfold(line.text)):
+        if is_folded(line.text):
+            for at, piece in enumerate(unfold(line.text)):
                 self._add(replace(line, text=piece, stamped=line.stamped and at == 0), record)
         else:
             self._add(line, record)
@@ -190,9 +149,9 @@ class Incident:
         state = self._states.setdefault(rank, _RankState())
         if line.stamped:
             state.in_message = False
-        if frame := _FRAME.match(text):
+        if frame := FRAME.match(text):
             if len(state.frames) < 200:
-                state.frames.append(_short(frame["path"]) + ":" + frame["function"])
+                state.frames.append(short(frame["path"]) + ":" + frame["function"])
             state.in_message, state.frame_line = False, line.number
             return
         if not line.stamped:
@@ -200,10 +159,10 @@ class Incident:
             self.remarked_hang = self.remarked_hang or is_remark_of_hanging(text)
             if _TITLE.match(text) or is_sentence(text):
                 self.remarked_failure = self.remarked_failure or is_remark_of_failing(text)
-        elif text.startswith(_OLD_DECODE):
+        elif text.startswith(OLD_DECODE):
             self.served = True
-        if fault := _FAULT_FRAME.match(text):
-            place = _short(fault["path"]) + ":" + fault["function"]
+        if fault := FAULT_FRAME.match(text):
+            place = short(fault["path"]) + ":" + fault["function"]
             self.fault_phase = self.fault_phase or phases.from_frames([place], whole=False)
             self._fault = self._fault or (line.number, rank, place)
             return
@@ -213,9 +172,9 @@ class Incident:
             self.asked_to_stop_line = line.number
         state.unraisable = state.unraisable or "Exception ignored in" in text
         self._deadly(line, rank, text)
-        exception = None if line.stamped else _EXCEPTION.match(text.strip())
+        exception = None if line.stamped else EXCEPTION.match(text.strip())
         if exception is None and state.frames and not line.stamped:
-            exception = _EXCEPTION_UNDER_FRAMES.match(text)
+            exception = EXCEPTION_UNDER_FRAMES.match(text)
         if exception and state.unraisable and state.frames:
             # A destructor's: the interpreter prints it and goes on.
             state.unraisable, state.frames = False, []
@@ -242,12 +201,12 @@ class Incident:
         if not line.stamped and not raised_at and (title := _TITLE.match(text)):
             told = text[title.end() :]
             self._match(line, rank, told, state, line.number, record, True, title=True)
-            if (inner := _QUOTED.search(told)) and inner.start():
+            if (inner := QUOTED.search(told)) and inner.start():
                 self._match(line, rank, told[inner.start() :], state, line.number, record, True, title=True)
             self._guess(line, rank, told, record, title=True)
             return
         by_nobody = bool(raised_at) or line.stamped or _HARMLESS.search(text) is not None
-        quoted = None if by_nobody else _QUOTED.search(text)
+        quoted = None if by_nobody else QUOTED.search(text)
         if not by_nobody and not state.frames and is_sentence(text):
             self._guess(line, rank, text, record)
         if quoted:
@@ -343,29 +302,3 @@ def _by_needle(signatures: tuple[Signature, ...]) -> tuple[tuple[str, tuple[int,
         for needle in signature.needles:
             places.setdefault(needle, []).append(at)
     return tuple((needle, tuple(index)) for needle, index in places.items())
-
-
-def _unfold(text: str) -> list[str]:
-    """The lines of a folded traceback, frames indented, with the source code that followed them on lines of its own."""
-    text = text.replace('\\"', '"')
-    found: list[str] = []
-    for piece in map(str.strip, _FOLDS.split(text)):
-        frame = _FOLDED_FRAME.match(piece)
-        if frame:
-            found += [f"  {frame[1]}", f"    {piece[frame.end() :].strip()}"]
-        elif piece:
-            found.append(piece)
-    return found
-
-
-def _short(path: str) -> str:
-    """The path from the package on, so that patterns need not know where a Python is installed."""
-    path = path.replace("\\", "/")
-    if "sglang/srt/" in path:
-        return path[path.rindex("sglang/srt/") :]
-    if path.startswith("...") and "srt/" in path:
-        return "sglang/" + path[path.rindex("srt/") :]
-    for marker in ("site-packages/", "dist-packages/", "/python/sglang/"):
-        if marker in path:
-            return ("sglang/" if marker == "/python/sglang/" else "") + path.rsplit(marker, 1)[1]
-    return path
