@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sglgate.diagnosis import Diagnoser, diagnose_text
-from sglgate.diagnosis.causes.guesses import PLACES, TOLD
+from sglgate.diagnosis.causes.guesses import TOLD
+from sglgate.diagnosis.causes.places import BARE, CUT, PLACES
 from sglgate.diagnosis.model import Grade
 
 HEALTHY = sorted((Path(__file__).parent / "corpus").glob("real/healthy*.log"))
@@ -22,8 +23,8 @@ DIED = (
 
 
 def test_a_guess_is_never_certain_and_goes_last():
-    assert {signature.confidence for signature in (*PLACES, *TOLD)} == {"likely"}
-    assert all(signature.grade in (Grade.GUESS, Grade.HINT) for signature in (*PLACES, *TOLD))
+    assert {signature.confidence for signature in (*PLACES, *BARE, *CUT, *TOLD)} == {"likely"}
+    assert all(signature.grade in (Grade.GUESS, Grade.HINT) for signature in (*PLACES, *BARE, *CUT, *TOLD))
 
 
 @pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
@@ -89,3 +90,61 @@ def test_a_told_out_of_memory_takes_its_phase_from_the_cut_traceback():
     frame = '  File "/opt/v/lib/python3.12/site-packages/sglang/srt/model_executor/cuda_graph_runner.py", line 1, in capture\n'
     assert diagnose_text("# [Bug] OOM on one card\n\n" + frame).cause == "graph_capture_oom"
     assert diagnose_text("# [Bug] OOM on one card\n").cause == "unknown"
+
+
+SITE = "/opt/v/lib/python3.12/site-packages/"
+
+
+def frame(path, function):
+    return f'  File "{path}", line 7, in {function}\n    x()\n'
+
+
+def test_a_traceback_in_one_line_is_read_like_one_in_many():
+    frames = frame(SITE + "sglang/srt/managers/scheduler.py", "__init__")
+    inner = frame(SITE + "transformers/models/auto/configuration_auto.py", "__getitem__")
+    lines = f"Traceback (most recent call last):\n{frames}{inner}KeyError: 'nobodys_model'\n"
+    plain, folded = diagnose_text(lines), diagnose_text(" ".join(lines.splitlines()) + "\n")
+    escaped = diagnose_text(lines.replace("\n", "\\n") + "\n")
+    assert plain.cause == folded.cause == escaped.cause == "model_unsupported"
+    assert {answer.facts["signature"] for answer in (plain, folded, escaped)} == {"model_unsupported.config_key"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        SITE + "sglang/srt/layers/sampler.py",
+        "/sgl-workspace/sglang/python/sglang/srt/layers/sampler.py",
+        ".../srt/layers/sampler.py",
+        "C:\\src\\sglang\\srt\\layers\\sampler.py",
+        "python/sglang/srt/layers/sampler.py",
+    ],
+)
+def test_sglangs_own_code_is_known_wherever_it_lies(path):
+    log = f"Traceback (most recent call last):\n{frame(path, 'sample')}ValueError: nobody has seen this\n"
+    answer = diagnose_text(log)
+    assert (answer.cause, answer.confidence) == ("engine_bug", "likely")
+
+
+def test_a_traceback_that_is_cut_tells_only_by_a_telling_place():
+    telling = frame(SITE + "sglang/srt/layers/quantization/fp8.py", "create_weights")
+    assert diagnose_text(telling).cause == "quant_mismatch"
+    assert diagnose_text(frame(SITE + "sglang/srt/managers/scheduler.py", "event_loop_overlap")).cause == "unknown"
+
+
+def test_an_exception_of_the_cards_runtime_goes_before_the_place_that_raised_it():
+    own = frame(SITE + "sglang/srt/layers/sampler.py", "forward")
+    log = f"Traceback (most recent call last):\n{own}RuntimeError: HIP error: invalid device function\n"
+    assert diagnose_text(log).cause == "kernel_arch_unsupported"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "RuntimeError: can't start new thread",
+        "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:5544",
+        "OSError: [Errno 24] Too many open files",
+        "RuntimeError: Initialization failed. Please see the error messages above.",
+    ],
+)
+def test_a_bare_exception_that_tells_of_something_else_stays_unknown(words):
+    assert diagnose_text(words + "\n").cause == "unknown"

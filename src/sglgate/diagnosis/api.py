@@ -13,8 +13,9 @@ from typing import Any, BinaryIO, Final
 from sglgate.diagnosis import remedies, words
 from sglgate.diagnosis.context import Context, is_remark_of_hanging, parse_context
 from sglgate.diagnosis.decide import Verdict, decide
-from sglgate.diagnosis.incident import NEEDLES, Incident
+from sglgate.diagnosis.incident import Incident
 from sglgate.diagnosis.model import Diagnosis, EvidenceLine
+from sglgate.diagnosis.needles import NEEDLES
 from sglgate.diagnosis.order import MAX_REVERSED_BYTES, is_reversed, turn
 from sglgate.errors import MisuseError
 from sglgate.logs import Event, Kind, LogReader, StartupRecord
@@ -53,6 +54,7 @@ class Diagnoser:
         # People end a log that they cut out of a hanging server with a remark.
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
         self.incident.served = self.incident.served or _ANSWERED.search(self._tail) is not None
+        self.incident.close(self.reader.record)
         self.incident.noted_hang = any(not line.stamped and is_remark_of_hanging(line.text) for line in remarks)
 
     def _add(self, line: Line, event: Event | None) -> None:
@@ -144,6 +146,7 @@ def _diagnose_reversed(data: bytes, file: str, context: Context) -> Diagnosis:
     ordered, lines = turn(data)
     diagnoser = Diagnoser()
     diagnoser.feed(ordered)
+    diagnoser.close()
     answer = diagnoser.diagnosis(file, context)
     evidence = tuple(EvidenceLine(lines + 1 - item.line, item.text) if item.line else item for item in answer.evidence)
     return replace(answer, evidence=evidence, facts={**answer.facts, "reversed": True})

@@ -36,6 +36,8 @@ _SMALL_WORDS: Final = re.compile(
     r"(?i)\b(?:the|is|are|was|when|while|if|i|we|it|its|with|after|before|this|that|but|my|our|in|on|of|at|to|by|and)\b"
 )
 _SMALL_WORDS_OF_A_SENTENCE: Final = 3
+# No program's punctuation, and a full stop.
+_PLAIN: Final = re.compile(r"^[A-Za-z`][^=:\[\]{}<>|]{30,}\.$")
 _CJK: Final = re.compile(r"[\u4e00-\u9fff]{4}")
 # Checklists, tables, source code and the messages of programs have small words, too.
 _PROGRAM: Final = re.compile(
@@ -111,7 +113,8 @@ def is_sentence(text: str) -> bool:
     """Whether a person wrote the line: a sentence, not a program's message, a command or a setting."""
     if len(text) > _LONGEST_SENTENCE or _PROGRAM.search(text):
         return False
-    return len(set(_SMALL_WORDS.findall(text))) >= _SMALL_WORDS_OF_A_SENTENCE or _CJK.search(text) is not None
+    small = len(set(_SMALL_WORDS.findall(text))) + (_PLAIN.match(text) is not None)
+    return small >= _SMALL_WORDS_OF_A_SENTENCE or _CJK.search(text) is not None
 
 
 def parse_context(context: Mapping[str, Any] | str | None) -> Context:

@@ -26,6 +26,7 @@ _FOLLOWING: Final = frozenset({"KeyboardInterrupt", "EOFError", "BrokenPipeError
 _EMPTY_ENOUGH: Final = 0.8
 # A health check may fail under load; only if no batch followed did the server stand still.
 _RECOVERABLE: Final = "get a response from detokenizer"
+_SOON_AFTER: Final = 10
 _CHAIN_LINES: Final = 250
 _COLLECTIVE: Final = re.compile(r"(?i)nccl|all_?reduce|all_?gather")
 _DENIED: Final = frozenset({"model_unsupported.architecture", "model_unsupported.known"})
@@ -82,7 +83,8 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
     hints = tuple(hit for hit in hits if hit.grade is Grade.HINT)
     real = [hit for hit in hits if hit.grade is not Grade.HINT]
     lasting = [hit for hit in real if not _survived(hit, record)]
-    if lasting or not (deadly or failures):
+    survived = {hit.exception_line for hit in real} - {hit.exception_line for hit in lasting}
+    if lasting or not (deadly or any(failure.line not in survived for failure in failures)):
         real = lasting
     real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
     chosen = _choose(real)
@@ -180,10 +182,11 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
     if (
         chosen.signature.name == "weights_oom.early"
         and not chosen.framed
-        and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line for h in hints)
+        and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line + _SOON_AFTER for h in hints)
     ):
-        if any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
-            return "runtime_oom", "likely", "told"
+        told = [hit.cause for hit in hits if hit.signature.told and hit.cause in _OOM_CAUSES]
+        if told or any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
+            return (told[0] if told else "runtime_oom"), "likely", "told"
         # Nothing says where the server was, and the remedies of the phases contradict each other.
         return "unknown", "unknown", "oom_somewhere"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):

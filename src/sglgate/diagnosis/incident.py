@@ -17,76 +17,42 @@ from typing import Final
 from sglgate.diagnosis import phases
 from sglgate.diagnosis.causes import SIGNATURES
 from sglgate.diagnosis.context import (
-    REMARK_NEEDLES,
     is_remark_of_failing,
     is_remark_of_hanging,
     is_remark_of_peer_to_peer,
     is_sentence,
 )
 from sglgate.diagnosis.model import Hit, Phase, Signature
+from sglgate.diagnosis.needles import OLD_DECODE
+from sglgate.diagnosis.tracebacks import (
+    EXCEPTION,
+    EXCEPTION_UNDER_FRAMES,
+    FAULT_FRAME,
+    FRAME,
+    QUOTED,
+    is_folded,
+    short,
+    unfold,
+)
 from sglgate.logs import StartupRecord
 from sglgate.logs.lines import Line
 
-_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)\s*$')
-# faulthandler's own form, innermost frame first.
-_FAULT_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+ in (?P<function>\S+)\s*$')
-_EXCEPTION: Final = re.compile(
-    r"^(?:\[rank\d+\]:\s*)?(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure)|OutOfResources|Exception)"
-    r"(?:: (?P<message>.*)|:?$)"
-)
-# Under a traceback's frames any class name at the margin ends it: zmq.error.Again, NVMLError_GpuIsLost.
-_EXCEPTION_UNDER_FRAMES: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+)(?:: (?P<message>.*)|:?$)")
 # People paste into issues and chats: a fence, a quotation mark or bold type stands at the margin. A frame keeps its indent.
 _MARGIN: Final = re.compile(
     r"^(?:\s{0,3}(?:>\s?|`{1,3}(?:bash|shell|text|log|python|console|batch)?|\*\*))+(?=\S|  File)"
 )
-# An exception told in the middle of a sentence or behind another program's prefix.
-_QUOTED: Final = re.compile(r"(?<![\w'\"/])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?=\S)")
 # A report's title stands above its log, and tells how that ended.
 _TITLE: Final = re.compile(r"^#{1,3} (?:\[[^\]]*\]:?\s*)*(?=\S)")
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
-    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
+    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b(?!\s+Failed)|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
     r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
     r"trying (?:port|another|next)|retry(?:ing)?\b(?! page fault)|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|may not be an issue|\w{2}Warning: (?!CUDA initialization: The NVIDIA driver)"
 )
 # The registry goes on without a model whose module does not import, and later denies its architecture.
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
-# Up to 0.4: the reader does not count these.
-_OLD_DECODE: Final = "Decode batch. #"
 _MAX_FACT: Final = 120
-NEEDLES: Final = tuple(
-    dict.fromkeys(
-        [needle for signature in SIGNATURES for needle in signature.needles]
-        + [
-            "Error",
-            "Exception",
-            "SIGTERM received",
-            "Shutting down",
-            "KeyboardInterrupt",
-            "Gracefully exiting",
-            'File "',
-            'File \\"',
-            "Traceback (most recent",
-            "OutOfResources",
-            "failed with exit",
-            "Ignore import error when loading",
-            # Titles, and what hardly a sentence goes without; a program prints these rarely.
-            "# ",
-            _OLD_DECODE,
-            " the ",
-            " when ",
-            " with ",
-            " and ",
-            " my ",
-            " it ",
-            " I ",
-            *REMARK_NEEDLES,
-        ]
-    )
-)
-
 # Lines that only a failing server prints. The first group ends a server that was ready, too.
 _DEADLY: Final = re.compile(
     r"hit an exception|Received sigquit|SIGQUIT received|Fatal Python error|Subprocess \S+ \(pid=\d+\) crashed|"
@@ -120,6 +86,7 @@ class _RankState:
     in_message: bool = False
     message_frames: tuple[str, ...] = ()
     exception_line: int = 0
+    frame_line: int = 0
     unraisable: bool = False
 
 
@@ -136,6 +103,7 @@ class Incident:
         self._signatures = tuple(signatures)
         self._by_needle = _by_needle(self._signatures)
         self._told = tuple(signature for signature in self._signatures if signature.told)
+        self._cut = tuple(signature for signature in self._signatures if signature.cut)
         self._states: dict[str, _RankState] = {}
         self._hits: dict[tuple[str, str], _Kept] = {}
         self.failures: list[Failure] = []
@@ -150,6 +118,7 @@ class Incident:
         self.remarked_failure = False
         self.served = False
         self.fault_phase: Phase | None = None
+        self._fault: tuple[int, str, str] | None = None
 
     @property
     def hits(self) -> list[Hit]:
@@ -165,6 +134,13 @@ class Incident:
 
     def add(self, line: Line, record: StartupRecord) -> None:
         """Look at one line; ``record`` is the launch so far."""
+        if is_folded(line.text):
+            for at, piece in enumerate(unfold(line.text)):
+                self._add(replace(line, text=piece, stamped=line.stamped and at == 0), record)
+        else:
+            self._add(line, record)
+
+    def _add(self, line: Line, record: StartupRecord) -> None:
         tag = _RANK_TAG.match(line.text)
         text = line.text[tag.end() :] if tag else line.text
         if not line.stamped and text[:1] in " >`*":
@@ -173,21 +149,22 @@ class Incident:
         state = self._states.setdefault(rank, _RankState())
         if line.stamped:
             state.in_message = False
-        if frame := _FRAME.match(text):
+        if frame := FRAME.match(text):
             if len(state.frames) < 200:
-                state.frames.append(_short(frame["path"]) + ":" + frame["function"])
-            state.in_message = False
+                state.frames.append(short(frame["path"]) + ":" + frame["function"])
+            state.in_message, state.frame_line = False, line.number
             return
         if not line.stamped:
             self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
             self.remarked_hang = self.remarked_hang or is_remark_of_hanging(text)
             if _TITLE.match(text) or is_sentence(text):
                 self.remarked_failure = self.remarked_failure or is_remark_of_failing(text)
-        elif text.startswith(_OLD_DECODE):
+        elif text.startswith(OLD_DECODE):
             self.served = True
-        if fault := _FAULT_FRAME.match(text):
-            place = _short(fault["path"]) + ":" + fault["function"]
+        if fault := FAULT_FRAME.match(text):
+            place = short(fault["path"]) + ":" + fault["function"]
             self.fault_phase = self.fault_phase or phases.from_frames([place], whole=False)
+            self._fault = self._fault or (line.number, rank, place)
             return
         if "Traceback (most recent call last)" in text:
             state.frames, state.in_message = [], False
@@ -195,9 +172,9 @@ class Incident:
             self.asked_to_stop_line = line.number
         state.unraisable = state.unraisable or "Exception ignored in" in text
         self._deadly(line, rank, text)
-        exception = None if line.stamped else _EXCEPTION.match(text.strip())
+        exception = None if line.stamped else EXCEPTION.match(text.strip())
         if exception is None and state.frames and not line.stamped:
-            exception = _EXCEPTION_UNDER_FRAMES.match(text)
+            exception = EXCEPTION_UNDER_FRAMES.match(text)
         if exception and state.unraisable and state.frames:
             # A destructor's: the interpreter prints it and goes on.
             state.unraisable, state.frames = False, []
@@ -206,7 +183,7 @@ class Incident:
             state.message_frames = tuple(state.frames)
             state.in_message, state.exception_line = True, line.number
             state.frames = []
-            phase = phases.from_frames(list(state.message_frames)) or phases.from_marks(record, rank)
+            phase = phases.of(list(state.message_frames), record, rank)
             self._failure(
                 Failure(
                     line.number,
@@ -224,12 +201,12 @@ class Incident:
         if not line.stamped and not raised_at and (title := _TITLE.match(text)):
             told = text[title.end() :]
             self._match(line, rank, told, state, line.number, record, True, title=True)
-            if (inner := _QUOTED.search(told)) and inner.start():
+            if (inner := QUOTED.search(told)) and inner.start():
                 self._match(line, rank, told[inner.start() :], state, line.number, record, True, title=True)
             self._guess(line, rank, told, record, title=True)
             return
         by_nobody = bool(raised_at) or line.stamped or _HARMLESS.search(text) is not None
-        quoted = None if by_nobody else _QUOTED.search(text)
+        quoted = None if by_nobody else QUOTED.search(text)
         if not by_nobody and not state.frames and is_sentence(text):
             self._guess(line, rank, text, record)
         if quoted:
@@ -261,7 +238,7 @@ class Incident:
             found = signature.match(text, frames)
             if found is None:
                 continue
-            phase = phase or phases.from_frames(list(frames)) or phases.from_marks(record, rank)
+            phase = phase or phases.of(list(frames), record, rank)
             if signature.phases and phase not in signature.phases:
                 continue
             facts = {key: value[:_MAX_FACT] for key, value in found.items()}
@@ -290,6 +267,17 @@ class Incident:
                 hit = Hit(signature, line.number, rank, phase, text[:2000], line.number, False, found, True)
                 self._keep(replace(hit, title=title))
 
+    def close(self, record: StartupRecord) -> None:
+        """The end of the log: a traceback that stands open tells by its innermost frame what was being done."""
+        standing = [(state.frame_line, rank, state.frames) for rank, state in self._states.items() if state.frames]
+        if self._fault is not None:
+            standing.append((*self._fault[:2], [self._fault[2]]))
+        for at, rank, frames in standing:
+            phase = phases.from_frames(frames, whole=False) or phases.from_marks(record, rank)
+            for signature in self._cut:
+                if (found := signature.match("", frames)) is not None:
+                    self._keep(Hit(signature, at, rank, phase, frames[-1], at, False, found, True, framed=True))
+
     def _keep(self, hit: Hit) -> None:
         kept = self._hits.setdefault((hit.signature.name + hit.module, hit.rank), _Kept())
         if len(kept.first) < 3:
@@ -314,11 +302,3 @@ def _by_needle(signatures: tuple[Signature, ...]) -> tuple[tuple[str, tuple[int,
         for needle in signature.needles:
             places.setdefault(needle, []).append(at)
     return tuple((needle, tuple(index)) for needle, index in places.items())
-
-
-def _short(path: str) -> str:
-    """The path from the package on, so that patterns need not know where a Python is installed."""
-    for marker in ("site-packages/", "dist-packages/", "/python/sglang/"):
-        if marker in path:
-            return ("sglang/" if marker == "/python/sglang/" else "") + path.rsplit(marker, 1)[1]
-    return path

@@ -59,6 +59,7 @@ class Signature:
         phases: only in these phases, if given.
         raised: the line must be an exception's; outside one the same words are only a HINT (a warning).
         told: looked for in a report's titles and sentences only, all of them: it has no needles.
+        cut: looked for in the frames of a traceback that ends without its exception: it has no needles.
         grade, confidence: see above.
         remedy, avoid: instead of those of the cause, if given.
     """
@@ -71,6 +72,7 @@ class Signature:
     phases: frozenset[Phase] = frozenset()
     raised: bool = False
     told: bool = False
+    cut: bool = False
     grade: Grade = Grade.ROOT
     confidence: Confidence = "certain"
     remedy: str = ""
@@ -102,6 +104,7 @@ def sig(
     phases: tuple[Phase, ...] = (),
     raised: bool = False,
     told: bool = False,
+    cut: bool = False,
     grade: Grade = Grade.ROOT,
     confidence: Confidence = "certain",
     remedy: str = "",
@@ -117,6 +120,7 @@ def sig(
         frozenset(phases),
         raised,
         told,
+        cut,
         grade,
         confidence,
         remedy,

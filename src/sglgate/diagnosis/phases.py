@@ -32,6 +32,8 @@ _FRAMES: Final = tuple(
 )  # fmt: skip
 _IMPORT: Final = re.compile(r":<module>$")
 
+_FORWARD: Final = re.compile(r":(?:forward\w*|apply|get_image_feature|_call_impl)$")
+
 _MARKS: Final = {
     "dist_init_begin": Phase.DIST_INIT,
     "dist_init_end": Phase.DIST_INIT,
@@ -56,6 +58,16 @@ def from_frames(frames: list[str], *, whole: bool = True) -> Phase | None:
             if pattern.search(frame):
                 return phase
     return Phase.IMPORT if whole and frames and _IMPORT.search(frames[-1]) else None
+
+
+def of(frames: list[str], record: StartupRecord, rank: str) -> Phase:
+    """The phase by the frames, else by the marks; a model's forward pass under neither is one of a server that serves."""
+    told = from_frames(frames)
+    if told is not None:
+        return told
+    marked = from_marks(record, rank)
+    early = marked in (Phase.START, Phase.CONFIG)
+    return Phase.SERVING if early and any(_FORWARD.search(frame) for frame in frames) else marked
 
 
 def from_marks(record: StartupRecord, rank: str) -> Phase:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sglgate.diagnosis.causes import configuration, fabric, guesses, kernels, memory
+from sglgate.diagnosis.causes import configuration, fabric, guesses, kernels, memory, places
 from sglgate.diagnosis.model import Cause, Signature
 
 CAUSES: Final[dict[str, Cause]] = {
@@ -14,6 +14,8 @@ CAUSES: Final[dict[str, Cause]] = {
 }
 SIGNATURES: Final[tuple[Signature, ...]] = (
     *(s for cause in CAUSES.values() for s in cause.signatures),
-    *guesses.PLACES,
+    *places.PLACES,
+    *places.BARE,
+    *places.CUT,
     *guesses.TOLD,
 )

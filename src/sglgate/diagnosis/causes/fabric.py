@@ -26,6 +26,10 @@ CAUSES: Final = (
             sig("nccl_error.gloo", "gloo", pattern=r"(?i)gloo.*(?:connection closed by peer|connection reset|timed out|connect)", grade=Grade.CASCADE, confidence="likely"),
             sig("nccl_error.other_ranks", "but there are other ranks that didn't finish loading", grade=Grade.CASCADE, confidence="likely"),
             sig("nccl_error.pipe", "Broken pipe", "Connection reset by peer", "EOFError", grade=Grade.CASCADE, confidence="likely"),
+            sig("nccl_error.rendezvous", "clients joined", "The client socket has timed out after", "The client socket has failed to connect", pattern=r"\d+/\d+ clients joined|The client socket has (?:timed out after|failed to connect)", grade=Grade.WEAK, confidence="likely", remedy="not all nodes reached the store of the first one: compare --dist-init-addr, --nnodes and --node-rank of all of them, look at firewalls, and whether another node failed before"),
+            sig("nccl_error.unreachable", "No route to host", "socketPollConnect", "socketStartConnect", "Network is unreachable", "Unable to find address for", "ifa != nullptr", "unsupported gloo device", pattern=r"NCCL|socket(?:Poll|Start)Connect|gloo|Unable to find address", grade=Grade.WEAK, confidence="likely", remedy="the nodes do not reach each other: set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the interface that they share, and look at firewalls and at what the host names resolve to"),
+            sig("nccl_error.hccl", "HCCL function error", "hcclCommInitRootInfo", "HcclCommInit", "EI0006", "EI0002", "HCCL_E_", pattern=r"(?i)error|fail|time ?out|EI000\d", grade=Grade.SYMPTOM, confidence="likely", remedy="read the first error of the collective library's own log (plog) of every rank; look at the device ids, the rank table and the network interfaces"),
+            sig("nccl_error.last_warning", "NCCL WARN", pattern=r"(?i)fail|error|time[d-]? ?out|\bres=[1-9]|invalid|unable|refused|unreachable", unless=r"(?i)plugin|iommu|\bP2P\b|ignor|DMA-?BUF|libnccl|optional|remote process|peer closed|Connection (?:closed|reset)", grade=Grade.GUESS, confidence="likely"),
         ),
     ),
     Cause(
@@ -80,6 +84,8 @@ CAUSES: Final = (
             sig("fabric_or_symm_mem.fabric", "abric manager", "abric Manager", "fabricmanager", "IMEX", "TYPE_FABRIC", "fabric handle", pattern=r"(?i)fabric ?manager.*(?:not|fail|error)|(?:fail|error|invalid)\w*.*\bfabric\b|IMEX.*(?:fail|error|not)|CU_MEM_HANDLE_TYPE_FABRIC", unless=r"(?i)libfabric|fabric state|falling", confidence="likely"),
             sig("fabric_or_symm_mem.nvshmem", "nvshmem", "NVSHMEM", pattern=r"(?i)nvshmem.*(?:fail|error|abort|unable)", confidence="likely"),
             sig("fabric_or_symm_mem.window", "ncclCommWindowRegister", "ncclMemAlloc", pattern=r"(?i)fail|error|unhandled", confidence="likely"),
+            sig("fabric_or_symm_mem.deep_ep", "DeepEP", "deep_ep.cpp", pattern=r"(?i)DeepEP\S*.*(?:cuda error|assert\w*|fail\w*)|deep_ep\.cpp", unless=r"(?i)time ?out|illegal|out of memory|no kernel image|unspecified launch|import|No module", grade=Grade.SYMPTOM, confidence="likely", remedy="the buffers that DeepEP shares between cards could not be set up: look at peer access between the cards, at NVSHMEM and IBGDA on this host, or take another --moe-a2a-backend"),
+            sig("fabric_or_symm_mem.transport", "Transfer Engine initialization failed", "Failed to register memory", "register memory failed", "Failed to modify QP", "rdma_context.cpp", "rdma_endpoint.cpp", "rdma_transport.cpp", "UCX  ERROR", "NIXL_ERR_", "ibv_create_qp", pattern=r"(?i)fail\w*|error|unable|cannot", grade=Grade.GUESS, confidence="likely", remedy="the transport between the cards or nodes did not start: look at the RDMA devices that it is given, at their drivers, at the container's access to them, and at peer memory"),
         ),
     ),
     Cause(
@@ -96,6 +102,7 @@ CAUSES: Final = (
             sig("device_fault.driver_line", "NVRM: GPU", "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable", "devices are busy or unavailable", confidence="likely"),
             sig("device_fault.unknown_error", "CUDA error: unknown error", "cudaErrorUnknown", "ERROR_UNKNOWN", grade=Grade.SYMPTOM, confidence="likely"),
             sig("device_fault.nvml", "NVMLError_GpuIsLost", "NVMLError_Unknown", "NVML_ERROR_GPU_IS_LOST"),
+            sig("device_fault.hang", "HW Exception by GPU", "reason :GPU Hang", "GPU reset begin", "GPU Hang", confidence="likely"),
         ),
     ),
     Cause(
@@ -109,6 +116,8 @@ CAUSES: Final = (
             sig("too_few_gpus.duplicate", "Duplicate GPU detected", confidence="likely"),
             sig("too_few_gpus.count", "Error", "Exception", raised=True, pattern=r"(?i)(?:not enough|insufficient|too few|fewer) (?:available |visible )?(?:gpus?|cuda devices|devices)\b|requires? \d+ gpus?,? but (?:only )?|only \d+ gpus? (?:is|are) (?:available|visible|found)|greater than the (?:number of )?(?:available )?(?:gpus|devices)|world.?size .*(?:exceeds?|larger than).*(?:gpus|devices)", confidence="likely"),
             sig("too_few_gpus.local", "invalid local rank", "Invalid device id", "device index out of range", confidence="likely"),
+            sig("too_few_gpus.cluster", "Insufficient nvidia.com/gpu", "Insufficient amd.com/gpu", "Insufficient huawei.com", "Insufficient gpu.intel.com", confidence="likely", remedy="no node has as many free cards as the pod asks for"),
+            sig("too_few_gpus.container", "nvidia-container-cli: device error", "unknown device: unknown", "No HIP GPUs are available", "No XPU devices are available", "no NPU device", confidence="likely"),
         ),
     ),
     Cause(
@@ -122,6 +131,7 @@ CAUSES: Final = (
             sig("watchdog_hang.heartbeat", "heartbeat monitor timed out", "HeartbeatMonitor", pattern=r"(?i)timed out|timeout|stuck|hang", confidence="likely", grade=Grade.WEAK),
             sig("watchdog_hang.detokenizer", "get a response from detokenizer for last", grade=Grade.WEAK, confidence="likely"),
             sig("watchdog_hang.barrier", "monitoredBarrier", pattern=r"(?i)failed to pass|timed out|timeout", grade=Grade.WEAK, confidence="likely"),
+            sig("watchdog_hang.deep_ep", "DeepEP", "deep_ep", pattern=r"(?i)deep_?ep.*\btime ?out|\btime ?out\b.*deep_?ep", unless=r"(?i)num_max|warn", grade=Grade.SYMPTOM, confidence="likely", remedy="one rank did not take part in the exchange of tokens: look for the rank that failed or stands elsewhere, and at the links between the nodes"),
         ),
     ),
 )

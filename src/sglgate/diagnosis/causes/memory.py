@@ -17,6 +17,14 @@ _OOM: Final = (
     "cudaErrorMemoryAllocation",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "HIP out of memory",
+    "NPU out of memory",
+    "XPU out of memory",
+    "MUSA out of memory",
+    "HIP error: out of memory",
+    "Error [CUDA]: out of memory",
+    "driver error: out of memory",
+    "with error out of memory",
+    "error code is 207001",
     "hipErrorOutOfMemory",
     "ailure 2 'out of memory'",
     "ailure 'out of memory'",
@@ -84,7 +92,7 @@ CAUSES: Final = (
             _oom("weights_oom.cuda", Phase.CONFIG, Phase.WEIGHTS),
             sig("weights_oom.memory_saver", *_SAVER, phases=(Phase.WEIGHTS,), confidence="likely"),
             sig("weights_oom.early", *_OOM, unless=_CLASS_ONLY + "|" + _TVM, phases=(Phase.START,), confidence="likely"),
-            sig("weights_oom.loading", "checkpoint shards:", "loading shards:", phases=(Phase.START,), grade=Grade.HINT),
+            sig("weights_oom.loading", "checkpoint shards:", "loading shards:", "Error while loading ", phases=(Phase.START,), grade=Grade.HINT),
         ),
     ),
     Cause(
@@ -95,6 +103,7 @@ CAUSES: Final = (
         (
             _oom("graph_capture_oom.cuda", Phase.GRAPH_CAPTURE),
             sig("graph_capture_oom.memory_saver", *_SAVER, phases=(Phase.GRAPH_CAPTURE,), confidence="likely"),
+            sig("graph_capture_oom.wrapped", *_OOM, pattern=r"(?i)capture \w* ?graphs? failed|graph capture failed", unless=_CLASS_ONLY),
         ),
     ),
     Cause(
@@ -108,6 +117,7 @@ CAUSES: Final = (
             sig("runtime_oom.memory_saver", *_SAVER, phases=(Phase.START, Phase.CONFIG, Phase.KV_POOL, Phase.WARMUP, Phase.SERVING), confidence="likely", remedy="the memory saver found no room: lower --mem-fraction-static, or let what shares the card (the trainer) release its memory first"),
             sig("runtime_oom.prefill", "Prefill out of memory. Try to lower your batch size", confidence="likely"),
             sig("runtime_oom.decode", "Decode out of memory. Try to lower your batch size", confidence="likely"),
+            sig("runtime_oom.hsa", "HSA_STATUS_ERROR_OUT_OF_RESOURCES", grade=Grade.SYMPTOM, confidence="likely"),
         ),
     ),
     Cause(
@@ -159,7 +169,7 @@ CAUSES: Final = (
             sig("host_oom_killed.container", "OOMKilled", pattern=r"OOMKilled(?!\W{1,4}false)"),
             sig("host_oom_killed.cpu_allocator", "DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory", confidence="likely"),
             sig("host_oom_killed.errno", "Cannot allocate memory", pattern=r"Errno 12|mmap|fork|Cannot allocate memory \(12\)", confidence="likely"),
-            sig("host_oom_killed.hierarchical_cache", "Not enough host memory available", confidence="likely", remedy="lower --hicache-size or --hicache-ratio, or give the host more memory"),
+            sig("host_oom_killed.hierarchical_cache", "Not enough host memory", confidence="likely", remedy="lower --hicache-size or --hicache-ratio, or give the host more memory"),
             sig("host_oom_killed.python", "MemoryError", pattern=r"^MemoryError\b", confidence="likely"),
             sig("host_oom_killed.bad_alloc", "std::bad_alloc", confidence="likely"),
             sig(
