@@ -11,6 +11,7 @@ from fixtures.gate import Gate
 from sglgate.allreduce.answers import LOADS, collect, read_texts
 from sglgate.allreduce.drift import Bound, drift, judge, judge_greedy
 from sglgate.allreduce.question import baseline_of
+from sglgate.allreduce.systematic import judge_systematic
 from sglgate.config import Candidate
 from sglgate.launch import Server
 from sglgate.launch.pool import ServerPool
@@ -27,7 +28,9 @@ def test_says_the_same(
     gate: Gate,
     said_before: dict[str, list[tuple[Path, dict[str, Any]]]],
 ) -> None:
-    """Teacher-forced logprobs of fixed texts within the baseline's own drift; greedy answers the baseline's."""
+    """Teacher-forced logprobs of fixed texts within the baseline's own drift, and no part of it in common to both
+    loads; greedy answers the baseline's.
+    """
     texts = read_texts(TEXTS)
 
     def said(server: Server) -> tuple[Path, dict[str, Any]]:
@@ -71,3 +74,16 @@ def test_says_the_same(
             reason=greedy.reason,
             detail=greedy.detail,
         )
+    systematic = judge_systematic(first, judged)
+    gate.judge(
+        "systematic drift, of both loads",
+        systematic.detail["rms_nats"],
+        systematic.detail["bound_nats"],
+        "at_most",
+        "nats",
+        verdict=systematic.verdict,
+        reason=systematic.reason,
+        n=systematic.detail["tokens"],
+        interval=systematic.detail["interval_nats"],
+        detail=systematic.detail,
+    )

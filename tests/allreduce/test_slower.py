@@ -14,7 +14,7 @@ pytestmark = pytest.mark.stack
 GLOO = paths.path("gloo")
 GLOO_CLAIM = GLOO.claim(Host(release=(0, 5, 23), world_size=2))
 # Over the shm limit: gloo on both sides, so that the only difference is the planted one.
-# Of a size at which a call takes long (8 MiB, 8 ms), for a wake-up, which is what equal arms differ by, to be a small part of it.
+# At 8 MiB a call takes 8 ms, of which a wake-up, by which equal arms differ, is a small part.
 BUCKET = speed.Bucket((1, 4 * MIB), "bf16", "uncached")
 EFFORT = speed.Effort(calls=1, warmup=2, quads=128)
 

@@ -71,6 +71,38 @@ def test_a_delay_of_5_percent_is_found_and_sized_within_its_interval() -> None:
     assert covered >= 90
 
 
+def timed(value: float, half: float, **fields: object) -> Evidence:
+    interval = (value * (1 - half), value * (1 + half))
+    return make(
+        **{
+            "suite": "launch",
+            "metric": "tok/s",
+            "unit": "tok/s",
+            "value": value,
+            "interval": interval,
+            "n": 5,
+            **fields,
+        }
+    )
+
+
+def test_a_metric_too_noisy_to_show_a_loss_of_5_percent_is_not_enough_evidence() -> None:
+    dossier = build(side(timed(10.08, 0.06)), side(timed(10.23, 0.06)))
+
+    (item,) = dossier.items
+    assert (dossier.decision, item.kind) == (Decision.NOT_ENOUGH, Kind.UNRESOLVED)
+    assert "a loss of 5 % cannot be ruled out; about 14 samples a side would tell" in item.text
+    assert build(side(timed(10.08, 0.02)), side(timed(10.23, 0.02))).decision is Decision.GO
+
+
+def test_a_ratio_is_not_asked_for_less_than_its_own_gate_allows() -> None:
+    def ratio(bound: float) -> Side:
+        return side(timed(1.0, 0.1, unit="ratio", bound=bound, direction="at_most"))
+
+    assert build(ratio(1.25), ratio(1.25)).decision is Decision.GO
+    assert build(ratio(1.03), ratio(1.03)).decision is Decision.NOT_ENOUGH
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kind", "decision"),
     [

@@ -74,22 +74,34 @@ class Drift:
     tokens: int
 
 
-def drift(one: Answers, other: Answers) -> Drift:
-    """Mean and worst absolute difference of the forced tokens' logprobs.
+def steps(one: Answers, other: Answers) -> dict[str, list[float]]:
+    """By text, how far each forced token's logprob is from ``one`` to ``other``, in nats.
 
     Raises:
         DriftError: other texts, or other tokens for one of them.
     """
     if not one or set(one) != set(other):
         raise DriftError(f"other texts: {sorted(set(one) ^ set(other)) or 'none at all'}")
-    total, count, worst, where = 0.0, 0, -1.0, ("", 0)
     for name, said in one.items():
         if said.tokens != other[name].tokens:
             raise DriftError(f"text {name!r} became other tokens: these are two tokenizers")
-        for position, (left, right) in enumerate(zip(said.logprobs, other[name].logprobs, strict=True)):
-            apart = abs(left - right)
+    return {
+        name: [after - before for before, after in zip(said.logprobs, other[name].logprobs, strict=True)]
+        for name, said in one.items()
+    }
+
+
+def drift(one: Answers, other: Answers) -> Drift:
+    """Mean and worst absolute difference of the forced tokens' logprobs.
+
+    Raises:
+        DriftError: see :func:`steps`.
+    """
+    total, count, worst, where = 0.0, 0, -1.0, ("", 0)
+    for name, by_token in steps(one, other).items():
+        for position, step in enumerate(by_token):
             # NaN compares false with everything, and must be the worst there is.
-            apart = apart if apart == apart else float("inf")
+            apart = abs(step) if step == step else float("inf")
             total, count = total + apart, count + 1
             if apart > worst:
                 worst, where = apart, (name, position)

@@ -65,7 +65,7 @@ class Effort:
     def of(cls, device: str, *, two_worlds: bool) -> Effort:
         """What fits the device; two worlds take turns, and each turn has its own warm-up and graph capture."""
         if device == "cpu":
-            # A call takes a millisecond there and waits for a wake-up: many quads settle that, more calls a turn do not.
+            # A call takes a millisecond, most of it a wake-up: many quads settle that, more calls a turn do not.
             return cls(calls=1, quads=64)
         return cls(mode="graph", iterations=12, quads=4) if two_worlds else cls(mode="graph")
 

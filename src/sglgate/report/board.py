@@ -53,6 +53,16 @@ class Board:
             counts[suite] = counts.get(suite, 0) + 1
         return list(counts.items())
 
+    @property
+    def tables(self) -> list[Board]:
+        """The machine's gates and the candidates' apart, each with the gates that it has; none that is empty."""
+        found = []
+        for rows in ([c for c in self.candidates if c == MACHINE], [c for c in self.candidates if c != MACHINE]):
+            gates = tuple(gate for gate in self.gates if any(gate in self.cells[row] for row in rows))
+            if gates:
+                found.append(Board(tuple(rows), gates, {row: self.cells[row] for row in rows}))
+        return found
+
     def reds(self) -> list[tuple[str, tuple[str, str], Cell]]:
         """Every cell that is not green."""
         return [

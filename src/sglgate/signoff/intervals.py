@@ -34,6 +34,12 @@ class Change:
         """The interval leaves out "no change"."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
+    def worst(self, direction: str) -> float | None:
+        """The most that it may have got worse, as a negative number where it may have; None without an interval."""
+        if self.low is None or self.high is None:
+            return None
+        return self.low if direction == "at_least" else -self.high
+
 
 def widening(comparisons: int) -> float:
     """By how much a 95 % interval grows, so that all of ``comparisons`` hold together at 95 %."""

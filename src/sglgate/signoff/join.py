@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sglgate.evidence import Evidence, Verdict
+from sglgate.evidence import Evidence, Verdict, number
 from sglgate.signoff.intervals import Change, change, has_interval, widening
 from sglgate.signoff.side import Key, Side
 
 #: A change smaller than this is none, however sure.
 MARGIN = 0.02
+#: A loss of this size must be seen if it is there: where the intervals are too wide to rule it out, the metric is
+#: evidence of nothing. A ratio's own gate may allow more.
+RESOLUTION = 0.05
 #: Counts and sizes: a single reading is the fact itself, where a time is one sample of many.
 EXACT_UNITS = frozenset({"tokens", "bytes", "GiB", "ranks", "answers", "requests", "sizes"})
 #: Under this key of its detail a gate leaves {prompt: answer}, and sign-off holds one release's against the other's.
@@ -28,6 +32,7 @@ class Kind(StrEnum):
     NEW_AND_RED = "new and red"
     ANSWERS_CHANGED = "answers changed"
     UNJUDGED = "not judged"
+    UNRESOLVED = "too noisy to tell"
     COVERAGE_LOST = "coverage lost"
     GAIN = "gain"
     COVERAGE_GAINED = "coverage gained"
@@ -36,7 +41,7 @@ class Kind(StrEnum):
 #: NO-GO until accepted.
 BLOCKING = frozenset({Kind.PATH_LOST, Kind.REGRESSION, Kind.RED_IN_BOTH, Kind.NEW_AND_RED, Kind.ANSWERS_CHANGED})
 #: NOT ENOUGH EVIDENCE until accepted.
-LACKING = frozenset({Kind.UNJUDGED, Kind.COVERAGE_LOST})
+LACKING = frozenset({Kind.UNJUDGED, Kind.UNRESOLVED, Kind.COVERAGE_LOST})
 
 
 @dataclass(frozen=True)
@@ -164,17 +169,29 @@ def _moved(row: Row, margin: float) -> Item | None:
     if step is None or row.new.direction not in ("at_least", "at_most"):
         return None
     exact = step.low is None and row.unit in EXACT_UNITS
-    if not (step.is_established or exact) or abs(step.value) < (margin if step.is_ratio else 1e-12):
+    text = f"{row.key[3]} {in_words(step, row.unit)}"
+    if (step.is_established or exact) and abs(step.value) >= (margin if step.is_ratio else 1e-12):
+        is_worse = (step.value < 0) == (row.new.direction == "at_least")
+        kind = Kind.REGRESSION if is_worse else Kind.GAIN
+    elif unseen := _unseen(row, step):
+        kind, text = Kind.UNRESOLVED, f"{text}: {unseen}"
+    else:
         return None
-    is_worse = (step.value < 0) == (row.new.direction == "at_least")
-    return Item(
-        Kind.REGRESSION if is_worse else Kind.GAIN,
-        *row.key,
-        text=f"{row.key[3]} {in_words(step, row.unit)}",
-        old=shown(row.old.value),
-        new=shown(row.new.value),
-        change=step,
-    )
+    return Item(kind, *row.key, text=text, old=shown(row.old.value), new=shown(row.new.value), change=step)
+
+
+def _unseen(row: Row, step: Change) -> str:
+    """Which loss could be there unseen; empty where none of :data:`RESOLUTION` could."""
+    worst = step.worst(row.new.direction)
+    if worst is None or not step.is_ratio:
+        return ""
+    bound = number(row.new.bound)
+    allowed = max(RESOLUTION, abs(bound - 1) if row.unit == "ratio" and bound is not None else 0.0)
+    if worst > -allowed:
+        return ""
+    reach = worst - (step.value if row.new.direction == "at_least" else -step.value)
+    samples = f"; about {math.ceil(row.new.n * (reach / allowed) ** 2)} samples a side would tell" if row.new.n else ""
+    return f"a loss of {allowed * 100:.3g} % cannot be ruled out{samples}"
 
 
 def _answers(row: Row) -> list[Item]:
