@@ -47,9 +47,28 @@ CANDIDATES = {
     .replace('extends = "tiny-tp2"', 'model = "recipe:tiny-llama-tp2"')
     .replace("[environment]", '[arguments]\ntp-size = 2\n[environment]\nSGLANG_CPU_OMP_THREADS_BIND = "0|1"')
     .replace("also_ranks = [4]\n", ""),
+    # Speculation at four users: bound by arithmetic, which launches repeat to a percent. A plain step of one user is
+    # bound by memory, and by what the machine's other guests do to it: a tenth from launch to launch.
     "delay": SMOLLM2
-    + "[arguments]\nmax-total-tokens = 4096\n[expect.kv]\nfill = 0\n"
-    + "[expect.speed]\nmin_tok_per_s = 1\nlaunches = 5\nrequests = 4\noutput_tokens = 48\n",
+    + """[arguments]
+dtype = "float32"
+max-total-tokens = 4096
+max-running-requests = 16
+disable-overlap-schedule = true
+speculative-algorithm = "EAGLE3"
+speculative-draft-model-path = "recipe:eagle3-smollm2-135m"
+speculative-num-steps = 3
+speculative-eagle-topk = 1
+speculative-num-draft-tokens = 4
+[expect.kv]
+fill = 0
+[expect.speed]
+min_tok_per_s = 1
+launches = 5
+concurrency = 4
+requests = 4
+output_tokens = 32
+""",
 }
 DEFAULT = "mem_fraction_static=mem_fraction_static,"
 #: In both stacks: SGLang's own default would take nearly all of the machine's memory.
