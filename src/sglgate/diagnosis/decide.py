@@ -30,6 +30,8 @@ _SOON_AFTER: Final = 10
 _CHAIN_LINES: Final = 250
 _COLLECTIVE: Final = re.compile(r"(?i)nccl|all_?reduce|all_?gather")
 _DENIED: Final = frozenset({"model_unsupported.architecture", "model_unsupported.known"})
+_COLLECTIVE_FAILED: Final = frozenset({"nccl_error.last_warning", "nccl_error.told"})
+_OF_A_TENSOR: Final = frozenset({"engine_bug.tensor", "engine_bug.told_tensor"})
 _FAMILY_LETTERS: Final = 4
 _TOLD_OOM: Final = {
     Phase.WEIGHTS: "weights_oom",
@@ -86,7 +88,7 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
     survived = {hit.exception_line for hit in real} - {hit.exception_line for hit in lasting}
     if lasting or not (deadly or any(failure.line not in survived for failure in failures)):
         real = lasting
-    real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
+    real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures) and not _killed_for_hanging(hit, incident)]
     chosen = _choose(real)
     told_hang = incident.remarked_hang and incident.noted_peer_to_peer
     if chosen is None or (chosen.grade is Grade.GUESS and told_hang and not failures):
@@ -99,7 +101,8 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         return Verdict(
             "failed", Phase.WEIGHTS, "unknown", "unknown", hit=chosen, hints=hints, note="bus_error_in_weights"
         )
-    outcome: Outcome = "hung" if cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
+    stands = chosen.signature.stack or cause in ("watchdog_hang", "p2p_iommu_hang")
+    outcome: Outcome = "hung" if stands else "failed"
     if chosen.quoted or _doubtful(chosen, real, failures, deadly, record):
         confidence = _weaker(confidence)
     phase = Phase.ARGUMENTS if cause == "bad_flag" and chosen.phase is Phase.START else chosen.phase
@@ -167,6 +170,14 @@ def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: l
     return any(line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly)
 
 
+def _killed_for_hanging(hit: Hit, incident: Incident) -> bool:
+    """A kill in a report of a hang, or after NCCL's own failure, is what ended the hang."""
+    if hit.signature.name not in ("host_oom_killed.signal", "host_oom_killed.shell"):
+        return False
+    others = [other for other in incident.hits if other.line <= hit.line and other is not hit]
+    return incident.remarked_hang or any(other.signature.name in _COLLECTIVE_FAILED for other in others)
+
+
 def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord) -> tuple[str, Confidence, str]:
     """Cases in which the wording alone misleads."""
     cause, confidence = chosen.cause, chosen.signature.confidence
@@ -185,10 +196,12 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
         and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line + _SOON_AFTER for h in hints)
     ):
         told = [hit.cause for hit in hits if hit.signature.told and hit.cause in _OOM_CAUSES]
-        if told or any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
+        if told or any(hint.signature.name in ("runtime_oom.told_load", "runtime_oom.load") for hint in hints):
             return (told[0] if told else "runtime_oom"), "likely", "told"
         # Nothing says where the server was, and the remedies of the phases contradict each other.
         return "unknown", "unknown", "oom_somewhere"
+    if chosen.signature.name in _OF_A_TENSOR and any(h.signature.name == "spec_draft_mismatch.told_head" for h in hints):
+        return "spec_draft_mismatch", "likely", "told_draft"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
         return "engine_bug", "likely", "unbalanced_at_draft"
     if cause == "kv_budget_exhausted" and any(h.signature.name == "gpu_memory_held.unbalanced" for h in hints):

@@ -24,6 +24,7 @@ from sglgate.diagnosis.context import (
 )
 from sglgate.diagnosis.model import Hit, Phase, Signature
 from sglgate.diagnosis.needles import OLD_DECODE
+from sglgate.diagnosis.stacks import Stacks
 from sglgate.diagnosis.tracebacks import (
     EXCEPTION,
     EXCEPTION_UNDER_FRAMES,
@@ -42,7 +43,7 @@ _MARGIN: Final = re.compile(
     r"^(?:\s{0,3}(?:>\s?|`{1,3}(?:bash|shell|text|log|python|console|batch)?|\*\*))+(?=\S|  File)"
 )
 # A report's title stands above its log, and tells how that ended.
-_TITLE: Final = re.compile(r"^#{1,3} (?:\[[^\]]*\]:?\s*)*(?=\S)")
+_TITLE: Final = re.compile(r"^(?:#{1,3} (?:\[[^\]]*\]:?\s*)*|\[(?:Bug|Issue|Help|Question)\]:?\s*)(?=\S)")
 _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
@@ -53,6 +54,8 @@ _HARMLESS: Final = re.compile(
 # The registry goes on without a model whose module does not import, and later denies its architecture.
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
 _MAX_FACT: Final = 120
+# Of a stack, these tell what the process waits for; the ones outside them how it came there.
+_INNERMOST: Final = 14
 # Lines that only a failing server prints. The first group ends a server that was ready, too.
 _DEADLY: Final = re.compile(
     r"hit an exception|Received sigquit|SIGQUIT received|Fatal Python error|Subprocess \S+ \(pid=\d+\) crashed|"
@@ -104,6 +107,8 @@ class Incident:
         self._by_needle = _by_needle(self._signatures)
         self._told = tuple(signature for signature in self._signatures if signature.told)
         self._cut = tuple(signature for signature in self._signatures if signature.cut)
+        self._standing = tuple(signature for signature in self._signatures if signature.stack)
+        self.stacks = Stacks()
         self._states: dict[str, _RankState] = {}
         self._hits: dict[tuple[str, str], _Kept] = {}
         self.failures: list[Failure] = []
@@ -153,6 +158,8 @@ class Incident:
             if len(state.frames) < 200:
                 state.frames.append(short(frame["path"]) + ":" + frame["function"])
             state.in_message, state.frame_line = False, line.number
+            return
+        if not line.stamped and self.stacks.add(line.number, rank, text):
             return
         if not line.stamped:
             self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
@@ -277,6 +284,20 @@ class Incident:
             for signature in self._cut:
                 if (found := signature.match("", frames)) is not None:
                     self._keep(Hit(signature, at, rank, phase, frames[-1], at, False, found, True, framed=True))
+
+        self._close_stacks(record)
+
+    def _close_stacks(self, record: StartupRecord) -> None:
+        """What a process stands in; one that went on to answer after it was looked at stood in nothing."""
+        for stack in self.stacks.found:
+            if stack.line < (record.last_batch_line or 0) or stack.line < (record.ready_line or 0):
+                continue
+            frames = stack.frames[-_INNERMOST:]
+            phase = phases.from_frames(stack.frames, whole=False) or phases.from_marks(record, stack.rank)
+            for signature in self._standing:
+                if (found := signature.match("", frames)) is not None:
+                    at, text = stack.line, f"stands in {frames[-1]}"
+                    self._keep(Hit(signature, at, stack.rank, phase, text, at, False, found, True, framed=True))
 
     def _keep(self, hit: Hit) -> None:
         kept = self._hits.setdefault((hit.signature.name + hit.module, hit.rank), _Kept())

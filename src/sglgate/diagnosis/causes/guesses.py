@@ -20,6 +20,14 @@ _CARD: Final = r"(?:\bsm[_ ]?\d{2,3}[af]?\b|compute capability|\b(?:blackwell|ho
 _KERNELS: Final = r"(?:kernels?|attention|flash\w*|MoE|FP4|FP8|MXFP\d|NVFP4|GEMM\w*|cutlass|marlin|triton|trtllm|fa[34]|backend|MLA|deep_?gemm|wheels?)"
 _OOM: Final = r"(?:\bOOM(?:s|ed|ing)?\b|out[- ]of[- ]memory)"
 
+_HELPS: Final = r"(?:works?|worked|working|helps?|helped|fix(?:es|ed)?|solves?|solved|resolves?|resolved|avoids?|comes? up|starts?|runs?|fine|workarounds?|success\w*|no longer)"
+
+
+def _remedied(what: str) -> str:
+    """That something which was switched off, or set, made it work."""
+    return rf"(?i)(?:{what})(?!.*\b(?:not|n't|still|same|neither|no effect)\b).{{0,100}}\b{_HELPS}\b|\b{_HELPS}\b(?!.*\b(?:not|n't|still|same|neither)\b).{{0,100}}(?:{what})"
+
+
 # fmt: off
 TOLD: Final = (
     _told("shm_too_small.told", pattern=r"(?i)/dev/shm[^.]*\b(?:full|too small|small|exhaust\w*|not enough|no space)\b|\b(?:only|small|insufficient|not enough|out of|too little)\b[^.]*(?:/dev/shm|--shm-size|\bshm\b)"),
@@ -38,6 +46,12 @@ TOLD: Final = (
     _told("illegal_memory_access.told", pattern=r"(?i)illegal (?:memory|instruction|address)|misaligned address|memory access fault|device-side assert|(?:cuda|kernel|gather|scatter)[^.]*out of bounds|out of bounds[^.]*(?:cuda|kernel)|\bIMA\b", unless=r"(?i)\bAVX|\bAMX|\bCPU\b"),
     _told("watchdog_hang.told", pattern=r"(?i)\bwatchdog\b[^.]{0,30}(?:time ?out|timed out|trigger|fire|kill)|(?:time ?out|trigger\w*)[^.]{0,30}\bwatchdog\b", unless=r"--watchdog-timeout \d"),
     _told("custom_allreduce_failure.told", pattern=rf"(?i)\bcustom[-_ ]?all[-_ ]?reduce\b[^.]*{_FAILS}|{_FAILS}\b[^.]*\bcustom[-_ ]?all[-_ ]?reduce\b", unless=r"(?i)--disable-custom-all-reduce|graph capture"),
+    _told("custom_allreduce_failure.told_remedy", pattern=_remedied(r"disable[-_]custom[-_]all[-_]reduce")),
+    _told("p2p_iommu_hang.told_remedy", pattern=_remedied(r"NCCL_P2P_(?:DISABLE|LEVEL)|\bIOMMU\b|\bACS\b")),
+    _told("fabric_or_symm_mem.told_remedy", pattern=_remedied(r"disable[-_]flashinfer[-_]allreduce[-_]fusion|NCCL_NVLS_ENABLE|NCCL_CUMEM_ENABLE|NCCL_MNNVL|disable[-_]symm[-_]mem|fabric ?manager")),
+    _told("shm_too_small.told_remedy", pattern=_remedied(r"--shm-size|--ipc[= ]host")),
+    _told("fabric_or_symm_mem.told_hang", pattern=r"(?i)\b(?:hangs?|stuck|hung|deadlocks?|blocks)\b.*\b(?:symmetric[ _]?memory|symm[_-]mem|rendezvous|allreduce[ _-]fusion|all-reduce fusion|nvshmem|NVLS|MNNVL)|\b(?:symmetric[ _]?memory|symm[_-]mem|allreduce[ _-]fusion|all-reduce fusion|nvshmem|NVLS|MNNVL)\b.*\b(?:hangs?|stuck|hung|deadlocks?|blocks)\b"),
+    sig("spec_draft_mismatch.told_head", told=True, grade=Grade.HINT, confidence="likely", pattern=r"(?i)\b(?:eagle-?[23]?|draft|dflash|speculator|medusa)\b.*\b(?:heads?|model|config\w*|checkpoint|weights?)\b"),
     _told("nccl_error.told", pattern=r"(?i)\bNCCL\b[^.]*(?:\berrors?\b|\bfail\w*|\bcrash\w*|\btimed? ?out\b|\bhang\w*|\bstuck\b)|(?:\berrors?\b|\bfail\w*|\bhang\w*|\bstuck\b)[^.]*\bNCCL\b|\b(?:HCCL|RCCL|gloo)\b.*\b(?:errors?|fail\w*|crash\w*|timed? ?out|hang\w*|stuck)\b|\b(?:multi[- ]?node|(?:two|2) nodes|between nodes)\b.*\b(?:connection|connect|refused|unreachable|rendezvous)\b|\bnodes?\b[^.]*\b(?:cannot|can\'t|can not|do not|don\'t|unable to) (?:reach|see|connect|find)\b|\bNCCL\b[^.]*\b(?:picks|chooses|selects|wrong)\b[^.]*\b(?:interface|nic|network|docker0|eth\d|device)\b", unless=r"(?i)watchdog"),
     _told("bad_flag.told", pattern=r"(?i)unrecognized arguments?|invalid choice|no such option|ambiguous option|(?:un(?:known|recognized)|invalid) (?:argument|flag|option)[^.]*--|\bflags?\b[^.]*--[a-z-]+[^.]*(?:not (?:exist|recogni|support)|removed|conflict|incompatible)|--[a-z-]+[^.]*(?:incompatible with|conflicts? with|cannot be (?:used|combined) with|not compatible with)[^.]*--[a-z]|\b(?:flags?|options?|arguments?|parameters?)\b[^.]*--[a-z][a-z-]+[^.]*\b(?:no longer exists?|was removed|does not exist|is gone|was renamed|is unknown)\b|--[a-z][a-z-]+`? (?:no longer exists?|was removed|has been removed|does not exist|was renamed)\b"),
     _told("dependency_mismatch.told", pattern=r"(?i)\bplease install\b|\b(?:is|are|was) not installed\b|\bcannot import name\b|\bno module named\b|\b(?:fail\w*|unable) to import\b|\b(?:incorrect|broken|wrong|circular) imports?\b|\bimport ?errors?\b|\brequires? [\w.-]+ ?[<>=]=? ?\d|\b(?:triton_kernels?|transformers|xgrammar|torchao|flashinfer|numpy)\b[^.]*\bnot found\b|\b(?:transformers|xgrammar|outlines|torchao|vllm|flashinfer\w*|sgl[-_]kernel|numpy|pydantic|tokenizers|huggingface[-_]hub)\b[^.]*\b(?:\d+[.\d]*|versions?|pin)\b.*\b(?:incompatible|not compatible|breaks?|conflicts?|mismatch\w*|too (?:old|new)|required?)\b|\b(?:transformers|tokenizers|xgrammar|outlines|torchao|flashinfer\w*|numpy|pydantic|torchvision|huggingface[-_]hub|triton)\b[^.]*(?:\d[.\d]*)?[^.]*\b(?:removed|renamed|dropped|no longer (?:has|provides|exports|supports))\b", unless=r"(?i)undefined symbol|\bcuda version"),
