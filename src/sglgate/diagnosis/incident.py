@@ -17,6 +17,7 @@ from typing import Final
 from sglgate.diagnosis import phases
 from sglgate.diagnosis.causes import SIGNATURES
 from sglgate.diagnosis.context import (
+    is_headline,
     is_remark_of_failing,
     is_remark_of_hanging,
     is_remark_of_peer_to_peer,
@@ -48,12 +49,14 @@ _RANK_TAG: Final = re.compile(r"^\[rank(?P<rank>\d+)\]:\s?")
 # A logger's own words in front of an exception's message do not make a failure of it.
 _HARMLESS: Final = re.compile(
     r"(?i)(?<!NCCL )\bwarn(?:ing)?\b(?!\s+Failed)|Ignore import error|when loading sglang\.srt\.models|fall(?:ing|s)? ?back|will fall back|is disabled|\bdisabled \(|disabling|Setup Custom allreduce failed|"
-    r"not a fatal|can be ignored|skipping|Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
+    r"not a fatal|can be ignored|skipping|(?<!--)Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
     r"trying (?:port|another|next)|retry(?:ing)?\b(?! page fault)|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|may not be an issue|\w{2}Warning: (?!CUDA initialization: The NVIDIA driver)"
 )
 # The registry goes on without a model whose module does not import, and later denies its architecture.
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
 _MAX_FACT: Final = 120
+# Lines of an excerpt that are read whether they hold a literal or not.
+_TOLD_WITHIN: Final = 2_000
 # Of a stack, these tell what the process waits for; the ones outside them how it came there.
 _INNERMOST: Final = 14
 # Lines that only a failing server prints. The first group ends a server that was ready, too.
@@ -122,6 +125,9 @@ class Incident:
         self.remarked_hang = False
         self.remarked_failure = False
         self.served = False
+        self.only_the_programs = False
+        self._heard: set[int] = set()
+        self.stamped = False
         self.fault_phase: Phase | None = None
         self._fault: tuple[int, str, str] | None = None
 
@@ -150,6 +156,7 @@ class Incident:
         text = line.text[tag.end() :] if tag else line.text
         if not line.stamped and text[:1] in " >`*":
             text = _MARGIN.sub("", text)
+        self.stamped = self.stamped or line.stamped
         rank = f"TP{tag['rank']}" if tag and not line.stamped and not line.rank else line.rank
         state = self._states.setdefault(rank, _RankState())
         if line.stamped:
@@ -162,10 +169,9 @@ class Incident:
         if not line.stamped and self.stacks.add(line.number, rank, text):
             return
         if not line.stamped:
-            self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
-            self.remarked_hang = self.remarked_hang or is_remark_of_hanging(text)
-            if _TITLE.match(text) or is_sentence(text):
-                self.remarked_failure = self.remarked_failure or is_remark_of_failing(text)
+            if line.number < _TOLD_WITHIN:
+                self._heard.add(line.number)
+            self._remark(text, _TITLE.match(text) is not None or is_sentence(text))
         elif text.startswith(OLD_DECODE):
             self.served = True
         if fault := FAULT_FRAME.match(text):
@@ -182,7 +188,7 @@ class Incident:
         exception = None if line.stamped else EXCEPTION.match(text.strip())
         if exception is None and state.frames and not line.stamped:
             exception = EXCEPTION_UNDER_FRAMES.match(text)
-        if exception and state.unraisable and state.frames:
+        if exception and state.frames and (state.unraisable or state.frames[0].endswith(":__del__")):
             # A destructor's: the interpreter prints it and goes on.
             state.unraisable, state.frames = False, []
             return
@@ -221,6 +227,34 @@ class Incident:
         self._match(line, rank, text.strip(), state, raised_at, record, quoted is not None)
         if dropped := _DROPPED.search(text):
             self._match(line, rank, dropped["error"], state, line.number, record, False, dropped["module"])
+
+    def _remark(self, text: str, by_a_person: bool) -> None:
+        """What a line says that no program wrote: that it hangs, or fails, or that it has to do with peer-to-peer transfers."""
+        self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
+        self.remarked_hang = self.remarked_hang or is_remark_of_hanging(text)
+        if by_a_person:
+            self.remarked_failure = self.remarked_failure or is_remark_of_failing(text)
+
+    def look_whether_anybody_speaks(self, lines: list[Line]) -> None:
+        """Whether an excerpt holds the server's own lines and exceptions, and nothing beside them."""
+        self.only_the_programs = all(
+            line.stamped or line.text[:1] in ("", " ", "[") or EXCEPTION.match(line.text.strip()) for line in lines
+        )
+
+    def tell(self, line: Line, record: StartupRecord, first: bool) -> None:
+        """A line from the head of the log that holds no literal: only a person may have written something of interest.
+
+        The ``first`` line of a report is mostly its title or its first sentence, however short.
+        """
+        text = _MARGIN.sub("", line.text)
+        heard = line.number in self._heard
+        if line.stamped or _HARMLESS.search(text) or EXCEPTION.match(text.strip()) or FRAME.match(text):
+            return
+        sentence = is_sentence(text)
+        if (heard and sentence) or not (sentence or (first and is_headline(text))) or _TITLE.match(text):
+            return
+        self._remark(text, True)
+        self._guess(line, line.rank, text, record)
 
     def _match(
         self,

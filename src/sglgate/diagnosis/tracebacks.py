@@ -7,7 +7,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)\s*$')
+# A frame of C++ (TVM's) has its whole signature.
+FRAME: Final = re.compile(
+    r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)(?: [^"]*::[^"]*|\(.*)?\s*$'
+)
 # faulthandler's own form, innermost frame first.
 FAULT_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+ in (?P<function>\S+)\s*$')
 # A dump of a process that still runs (py-spy), innermost frame first: ``    replay (npu_graph_runner.py:82)``.
@@ -52,7 +55,7 @@ def is_folded(text: str) -> bool:
 
 def short(path: str) -> str:
     """The path from the package on, so that patterns need not know where a Python is installed."""
-    path = path.replace("\\", "/")
+    path = path.replace("\\", "/").replace(" ", "_")
     if "sglang/srt/" in path:
         return path[path.rindex("sglang/srt/") :]
     if path.startswith("...") and "srt/" in path:
