@@ -84,9 +84,11 @@ def test_no_failure_or_no_subject_gives_no_cause(text):
 
 
 def test_two_subjects_of_like_weight_give_none():
-    both = [(1, "NCCL fails on two nodes", False), (2, "/dev/shm is small, and it ends with SIGBUS", False)]
+    head = (1, "Some words", False)
+    nccl = (2, "NCCL fails on two nodes", False)
+    both = [head, nccl, (3, "/dev/shm is small, and it ends with SIGBUS", False)]
     assert clear(weigh(both)) is None
-    assert clear(weigh(both[:1])).cause == "nccl_error"
+    assert clear(weigh([head, nccl])).cause == "nccl_error"
     assert clear(weigh([(1, "NCCL fails", False)])) is None
 
 
@@ -120,7 +122,9 @@ def test_what_made_it_work_names_the_cause(told, cause):
     assert diagnose_text(f"It is stuck after the first batch with two cards.\n{told}\n").cause == cause
 
 
-@pytest.mark.parametrize(("words", "cause"), [("it hangs at the first batch", "unknown"), ("we have no idea", "host_oom_killed")])
+@pytest.mark.parametrize(
+    ("words", "cause"), [("it hangs at the first batch", "unknown"), ("we have no idea", "host_oom_killed")]
+)
 def test_a_kill_that_ends_a_hang_is_not_the_hosts_memory(words, cause):
     log = f"We start it with two cards and {words}.\nRank 0 scheduler died (exit code: -9)\n"
     assert diagnose_text(log).cause == cause

@@ -110,9 +110,7 @@ class Diagnoser:
         """The last resort: what a report of a failure is about, if that is clear."""
         if not tells_of_failure(verdict, self.incident, self._launches):
             return verdict
-        about = subject.clear(
-            subject.weigh((line.number, line.text, line.stamped) for line in self._excerpt())
-        )
+        about = subject.clear(subject.weigh((line.number, line.text, line.stamped) for line in self._excerpt()))
         if about is None:
             return verdict
         outcome = "hung" if about.cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"

@@ -36,6 +36,8 @@ _OF_A_TENSOR: Final = frozenset({"engine_bug.tensor", "engine_bug.told_tensor"})
 # A line of source code and its marks may stand above an exception whose frames are cut away.
 _FIRST_LINES: Final = 3
 _OF_A_DESTRUCTOR: Final = ("AttributeError", "TypeError")
+# What else a report tells of goes before these: a watchdog fires after something, and a crash comes of something.
+_LAST_GUESSES: Final = {"watchdog_hang": 1, "engine_bug": 2}
 _FAMILY_LETTERS: Final = 4
 _TOLD_OOM: Final = {
     Phase.WEIGHTS: "weights_oom",
@@ -93,7 +95,9 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
     survived = {hit.exception_line for hit in real} - {hit.exception_line for hit in lasting}
     if lasting or not (deadly or any(failure.line not in survived for failure in failures)):
         real = lasting
-    real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures) and not _killed_for_hanging(hit, incident)]
+    real = [
+        hit for hit in real if not _killed_afterwards(hit, deadly, failures) and not _killed_for_hanging(hit, incident)
+    ]
     real = [hit for hit in real if not _end_of_something_unseen(hit, incident, deadly)]
     chosen = _choose(real)
     told_hang = incident.remarked_hang and incident.noted_peer_to_peer
@@ -133,7 +137,7 @@ def _choose(hits: list[Hit]) -> Hit | None:
         able,
         key=lambda hit: (
             hit.grade,
-            hit.grade is Grade.GUESS and hit.cause == "engine_bug",
+            _LAST_GUESSES.get(hit.cause, 0) if hit.grade is Grade.GUESS else 0,
             not hit.exception,
             hit.quoted,
             hit.line,
@@ -228,7 +232,9 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
         ):
             # Nothing says where the server was, and the remedies of the phases contradict each other.
             return "unknown", "unknown", "oom_somewhere"
-    if chosen.signature.name in _OF_A_TENSOR and any(h.signature.name == "spec_draft_mismatch.told_head" for h in hints):
+    if chosen.signature.name in _OF_A_TENSOR and any(
+        h.signature.name == "spec_draft_mismatch.told_head" for h in hints
+    ):
         return "spec_draft_mismatch", "likely", "told_draft"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
         return "engine_bug", "likely", "unbalanced_at_draft"

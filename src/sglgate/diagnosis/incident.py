@@ -55,6 +55,7 @@ _HARMLESS: Final = re.compile(
 # The registry goes on without a model whose module does not import, and later denies its architecture.
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
 _MAX_FACT: Final = 120
+_EMPHASIS: Final = re.compile(r"(?<![\w`])_{1,2}(?=[A-Za-z ]{1,60}_{1,2}(?!\w))|(?<=[A-Za-z ])_{1,2}(?![\w`])|\*\*")
 # Lines of an excerpt that are read whether they hold a literal or not.
 _TOLD_WITHIN: Final = 2_000
 # Of a stack, these tell what the process waits for; the ones outside them how it came there.
@@ -301,7 +302,8 @@ class Incident:
             )
 
     def _guess(self, line: Line, rank: str, text: str, record: StartupRecord, title: bool = False) -> None:
-        """What a person says of the failure."""
+        """What a person says of the failure, without the marks of emphasis."""
+        text = _EMPHASIS.sub("", text)
         for signature in self._told:
             if (found := signature.match(text, ())) is not None:
                 phase = phases.from_marks(record, rank)

@@ -19,9 +19,9 @@ _LONGEST: Final = 1500
 # A word counts once, and half again where it comes back; in the first line, which is a title or a summary, twice.
 _COMES_BACK: Final = 0.5
 _HEAD: Final = 2.0
-_ENOUGH: Final = 4.0
+_ENOUGH: Final = 3.0
 _WORDS: Final = 2
-_MARGIN: Final = 1.5
+_MARGIN: Final = 1.2
 
 # A list of what is installed, a command, a check list, a setting: they name everything and tell nothing.
 _NO_SUBJECT: Final = re.compile(

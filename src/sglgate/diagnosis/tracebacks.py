@@ -8,9 +8,7 @@ import re
 from typing import Final
 
 # A frame of C++ (TVM's) has its whole signature.
-FRAME: Final = re.compile(
-    r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)(?: [^"]*::[^"]*|\(.*)?\s*$'
-)
+FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)(?: [^"]*::[^"]*|\(.*)?\s*$')
 # faulthandler's own form, innermost frame first.
 FAULT_FRAME: Final = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+ in (?P<function>\S+)\s*$')
 # A dump of a process that still runs (py-spy), innermost frame first: ``    replay (npu_graph_runner.py:82)``.
@@ -25,7 +23,9 @@ EXCEPTION_UNDER_FRAMES: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\
 # An exception told in the middle of a sentence or behind another program's prefix.
 QUOTED: Final = re.compile(r"(?<![\w'\"/])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (?=\S)")
 # A traceback that was folded into one line, by a form that dropped its newlines or by JSON that escaped them.
-_FOLDED: Final = re.compile(r'Traceback \(most recent call last\):(?: {1,}(?:\(\w[\w.:]* pid=\d+(?:, ip=[\d.]+)?\) +)?|\\n\s*)File \\?"')
+_FOLDED: Final = re.compile(
+    r'Traceback \(most recent call last\):(?: {1,}(?:\(\w[\w.:]* pid=\d+(?:, ip=[\d.]+)?\) +)?|\\n\s*)File \\?"'
+)
 _FOLDS: Final = re.compile(
     r'\\n|\s{1,80}(?=File \\?"[^"]+", line \d+, in )|(?<=[\s)])(?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): )|\s{1,80}(?=(?:During|The above|Traceback)\b)'
 )
