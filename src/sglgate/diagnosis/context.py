@@ -127,7 +127,7 @@ def is_sentence(text: str) -> bool:
 
 def is_headline(text: str) -> bool:
     """Whether the first line of a log may be a report's: some words of plain text."""
-    words = re.findall(r"(?<![\w./:=-])[A-Za-z][a-z]+(?![\w./:=])", text)
+    words = re.findall(r"(?<![\w./:=-])[A-Za-z][a-z]+(?![\w/=]|[.:]\w)", text)
     return len(text) <= _LONGEST_SENTENCE and not _PROGRAM.search(text) and len(words) >= _HEADLINE_WORDS
 
 

@@ -124,7 +124,7 @@ _LEFT_OPEN: Final = frozenset({"oom_somewhere", "bus_error_in_weights", "kv_pool
 
 
 def tells_of_failure(verdict: Verdict, incident: Incident, launches: int) -> bool:
-    """Whether a log that no rule judged is a report of a failure, or shows a dying server; a cut healthy log is neither."""
+    """Whether a log that no rule judged is a report of a failure, or shows a dying server; a cut log is neither."""
     if verdict.note in _LEFT_OPEN or launches > 1:
         return False
     by_a_person = incident.remarked_failure or incident.remarked_hang

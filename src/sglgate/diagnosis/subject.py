@@ -4,6 +4,8 @@ Only a report of a failure is weighed, in the lines that a person wrote, in fram
 stands only with a clear margin, and the lines with the counted words are its evidence.
 """
 
+# A pattern that is broken over lines cannot be searched for.
+# ruff: noqa: E501
 from __future__ import annotations
 
 import re

@@ -5,7 +5,7 @@ word of them decides.
 """
 
 # A pattern that is broken over lines cannot be searched for.
-# ruff: noqa: E501
+# ruff: noqa: E501, S108
 from __future__ import annotations
 
 from typing import Final
