@@ -14,7 +14,7 @@ from sglgate.diagnosis import remedies, subject, words
 from sglgate.diagnosis.context import Context, is_remark_of_hanging, parse_context
 from sglgate.diagnosis.decide import Verdict, decide, tells_of_failure
 from sglgate.diagnosis.incident import Incident
-from sglgate.diagnosis.model import Diagnosis, EvidenceLine
+from sglgate.diagnosis.model import Diagnosis, EvidenceLine, Outcome
 from sglgate.diagnosis.needles import NEEDLES
 from sglgate.diagnosis.order import MAX_REVERSED_BYTES, is_reversed, turn
 from sglgate.errors import MisuseError
@@ -58,7 +58,7 @@ class Diagnoser:
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
         self.incident.served = self.incident.served or _ANSWERED.search(self._tail) is not None
         if self._launches == 1:
-            self.incident.look_whether_anybody_speaks(self._excerpt())
+            self.incident.look_over(self._excerpt())
             for at, line in enumerate(self._excerpt()):
                 self.incident.tell(line, self.reader.record, first=at == 0)
         self.incident.close(self.reader.record)
@@ -113,7 +113,7 @@ class Diagnoser:
         about = subject.clear(subject.weigh((line.number, line.text, line.stamped) for line in self._excerpt()))
         if about is None:
             return verdict
-        outcome = "hung" if about.cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
+        outcome: Outcome = "hung" if about.cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
         return replace(verdict, outcome=outcome, cause=about.cause, confidence="likely", subject=about)
 
 

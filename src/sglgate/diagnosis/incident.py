@@ -167,8 +167,6 @@ class Incident:
                 state.frames.append(short(frame["path"]) + ":" + frame["function"])
             state.in_message, state.frame_line = False, line.number
             return
-        if not line.stamped and self.stacks.add(line.number, rank, text):
-            return
         if not line.stamped:
             if line.number < _TOLD_WITHIN:
                 self._heard.add(line.number)
@@ -236,8 +234,11 @@ class Incident:
         if by_a_person:
             self.remarked_failure = self.remarked_failure or is_remark_of_failing(text)
 
-    def look_whether_anybody_speaks(self, lines: list[Line]) -> None:
-        """Whether an excerpt holds the server's own lines and exceptions, and nothing beside them."""
+    def look_over(self, lines: list[Line]) -> None:
+        """All lines of an excerpt: the stacks in it, and whether it holds the server's own lines and exceptions alone."""
+        for line in lines:
+            if not line.stamped:
+                self.stacks.add(line.number, line.rank, line.text)
         self.only_the_programs = all(
             line.stamped or line.text[:1] in ("", " ", "[") or EXCEPTION.match(line.text.strip()) for line in lines
         )

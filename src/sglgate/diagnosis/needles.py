@@ -25,12 +25,9 @@ NEEDLES: Final = tuple(
             "OutOfResources",
             "failed with exit",
             "Ignore import error when loading",
-            # Dumps of processes that stand still.
-            ".py:",
-            "Thread ",
             # Titles, and what hardly a sentence goes without; a program prints these rarely.
             "# ",
-            "[Bug]",
+            "Bug]",
             OLD_DECODE,
             " the ",
             " when ",
