@@ -22,7 +22,9 @@ _NVIDIA_SMI: Final = re.compile(r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s
 
 
 _FAILING: Final = re.compile(
-    r"(?i)\b(?:fail\w*|crash\w*|errors?|exceptions?|killed|abort\w*|died|dies|unable|broken|segfault|panic\w*|OOM)\b"
+    r"(?i)\b(?:fail\w*|crash\w*|errors?|exceptions?|killed|abort\w*|died|dies|unable|broken|segfault|panic\w*|OOM"
+    r"|cannot|can't|won't|(?:doesn't|does not|don't|not) (?:work|start|load|support|run|compile)\w*|not (?:available|found|built)"
+    r"|unsupported|mismatch\w*|missing|incompatib\w+|refused|garbage|gibberish|regression|50[0234])\b"
 )
 _PEER_TO_PEER: Final = re.compile(
     r"(?i)\bIOMMU\b|\bACS\b|P2P_DISABLE|P2P_LEVEL|peer-to-peer|\bP2P\b.{0,40}(?:hang|stuck)"
@@ -41,7 +43,7 @@ _OTHER_WORDS: Final = re.compile(
     r"(?i)\b(?:a|an|as|because|due|since|does|do|has|have|had|will|would|can|cannot|not|for|from|using|which|there|here|also|only|even|be|been|so|then|or|up|all|any|some|same|during|while|result|however|each|where|without|instead|fails?|crash(?:es|ed)?)\b"
 )
 _WORDS_OF_A_SENTENCE: Final = 5
-_HEADLINE_WORDS: Final = 4
+_HEADLINE_WORDS: Final = 3
 # No program's punctuation, and a full stop.
 _PLAIN: Final = re.compile(r"^[A-Za-z`][^=:\[\]{}<>|]{30,}\.$")
 _CJK: Final = re.compile(r"[\u4e00-\u9fff]{4}")

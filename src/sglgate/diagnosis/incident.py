@@ -56,6 +56,8 @@ _HARMLESS: Final = re.compile(
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
 _MAX_FACT: Final = 120
 _EMPHASIS: Final = re.compile(r"(?<![\w`])_{1,2}(?=[A-Za-z ]{1,60}_{1,2}(?!\w))|(?<=[A-Za-z ])_{1,2}(?![\w`])|\*\*")
+_SENTENCES: Final = re.compile(r"(?<=[.;!?])\s+(?=[A-Z`\"'(])|;\s+|\s-\s")
+_PARAGRAPH: Final = 200
 # Lines of an excerpt that are read whether they hold a literal or not.
 _TOLD_WITHIN: Final = 2_000
 # Of a stack, these tell what the process waits for; the ones outside them how it came there.
@@ -305,8 +307,11 @@ class Incident:
     def _guess(self, line: Line, rank: str, text: str, record: StartupRecord, title: bool = False) -> None:
         """What a person says of the failure, without the marks of emphasis."""
         text = _EMPHASIS.sub("", text)
+        # What is told of something else in another sentence of a paragraph does not count against it.
+        sentences = [piece for piece in _SENTENCES.split(text) if piece] if len(text) > _PARAGRAPH else []
         for signature in self._told:
-            if (found := signature.match(text, ())) is not None:
+            tries = (signature.match(piece, ()) for piece in (text, *sentences))
+            if (found := next((match for match in tries if match is not None), None)) is not None:
                 phase = phases.from_marks(record, rank)
                 hit = Hit(signature, line.number, rank, phase, text[:2000], line.number, False, found, True)
                 self._keep(replace(hit, title=title))
