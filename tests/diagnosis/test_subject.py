@@ -128,3 +128,8 @@ def test_what_made_it_work_names_the_cause(told, cause):
 def test_a_kill_that_ends_a_hang_is_not_the_hosts_memory(words, cause):
     log = f"We start it with two cards and {words}.\nRank 0 scheduler died (exit code: -9)\n"
     assert diagnose_text(log).cause == cause
+
+
+def test_another_sentence_of_a_paragraph_does_not_count_against_one():
+    told = "The CUTLASS kernel fails on our RTX 5090 with NVFP4 weights, and the rank dies. "
+    assert diagnose_text(told + "All others hang in a collective until we kill them, which takes minutes. " * 3).cause == "kernel_arch_unsupported"

@@ -52,6 +52,11 @@ _HARMLESS: Final = re.compile(
     r"not a fatal|can be ignored|skipping|(?<!--)Skip(?:ped)?\b|deprecated|DeprecationWarning|Failed to import .* (?:will|using)|"
     r"trying (?:port|another|next)|retry(?:ing)?\b(?! page fault)|^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|may not be an issue|\w{2}Warning: (?!CUDA initialization: The NVIDIA driver)"
 )
+# Of these, the ones that no person uses of a failure of his own.
+_WARNED: Final = re.compile(
+    r"\w{2}Warning\b|\bWARN(?:ING)?\b|Ignore import error|when loading sglang\.srt\.models|(?i:fall(?:ing|s)? ?back|will fall back)|Setup Custom allreduce failed|"
+    r"^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|can be ignored|may not be an issue"
+)
 # The registry goes on without a model whose module does not import, and later denies its architecture.
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
 _MAX_FACT: Final = 120
@@ -221,7 +226,8 @@ class Incident:
             return
         by_nobody = bool(raised_at) or line.stamped or _HARMLESS.search(text) is not None
         quoted = None if by_nobody else QUOTED.search(text)
-        if not by_nobody and not state.frames and is_sentence(text):
+        by_a_program = bool(raised_at) or line.stamped or _WARNED.search(text) is not None
+        if not by_a_program and not state.frames and is_sentence(text):
             self._guess(line, rank, text, record)
         if quoted:
             text, raised_at = text[quoted.start() :], line.number
@@ -252,7 +258,7 @@ class Incident:
         """
         text = _MARGIN.sub("", line.text)
         heard = line.number in self._heard
-        if line.stamped or _HARMLESS.search(text) or EXCEPTION.match(text.strip()) or FRAME.match(text):
+        if line.stamped or _WARNED.search(text) or EXCEPTION.match(text.strip()) or FRAME.match(text):
             return
         sentence = is_sentence(text)
         if (heard and sentence) or not (sentence or (first and is_headline(text))) or _TITLE.match(text):

@@ -78,6 +78,7 @@ CUT: Final = (
     _cut("dependency_mismatch.cut_import", frames=rf"^(?:\S+:{_IMPORTING} )+\S+:<module>(?: \S+:(?!main\b|cli\b|launch\w*|run_server)\S+){{0,2}}$"),
     _cut("too_few_gpus.cut_set_device", frames=r"torch/cuda/__init__\.py:(?:set_device|_lazy_init)$"),
     _cut("parallel_shape_assert.cut_divide", frames=r":(?:divide|ensure_divisibility)$"),
+    _cut("engine_bug.cut_bookkeeping", frames=r"sglang/srt/(?:constrained|function_call|parser|mem_cache/\S*(?:radix|tree|chunk)\w*\.py|managers/(?:schedule_policy|session\w*))\S*:\w+$"),
     _cut("engine_bug.cut_adapter", frames=r"(?:sglang/srt/lora/\S+:\w+|:init_lora_manager)$"),
 )
 
