@@ -83,6 +83,13 @@ def test_no_failure_or_no_subject_gives_no_cause(text):
     assert diagnose_text(text).cause == "unknown"
 
 
+@pytest.mark.parametrize("begin", range(0, 48, 3))
+def test_a_log_that_begins_inside_a_dropped_modules_line_blames_nothing(begin):
+    line = "Ignore import error when loading sglang.srt.models.mine: No module named 'vllm'\n"
+    assert diagnose_text(line[begin:]).confidence != "certain"
+    assert diagnose_text(line[begin:]).cause in ("none", "unknown")
+
+
 def test_two_subjects_of_like_weight_give_none():
     head = (1, "Some words", False)
     nccl = (2, "NCCL fails on two nodes", False)
@@ -132,4 +139,20 @@ def test_a_kill_that_ends_a_hang_is_not_the_hosts_memory(words, cause):
 
 def test_another_sentence_of_a_paragraph_does_not_count_against_one():
     told = "The CUTLASS kernel fails on our RTX 5090 with NVFP4 weights, and the rank dies. "
-    assert diagnose_text(told + "All others hang in a collective until we kill them, which takes minutes. " * 3).cause == "kernel_arch_unsupported"
+    assert (
+        diagnose_text(told + "All others hang in a collective until we kill them, which takes minutes. " * 3).cause
+        == "kernel_arch_unsupported"
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        ("服务启动失败, 端口已被占用", "port_in_use"),
+        ("两台机器启动时 NCCL 初始化超时", "nccl_error"),
+        ("加载权重阶段显存不足", "weights_oom"),
+        ("今天我们换了一台新的机器", "unknown"),
+    ],
+)
+def test_what_is_told_in_chinese_is_read_by_the_same_rules(told, cause):
+    assert diagnose_text(told + "\n").cause == cause

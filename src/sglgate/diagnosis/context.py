@@ -23,8 +23,9 @@ _NVIDIA_SMI: Final = re.compile(r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s
 
 _FAILING: Final = re.compile(
     r"(?i)\b(?:fail\w*|crash\w*|errors?|exceptions?|killed|abort\w*|died|dies|unable|broken|segfault|panic\w*|OOM"
-    r"|cannot|can't|won't|(?:doesn't|does not|don't|not) (?:work|start|load|support|run|compile)\w*|not (?:available|found|built)"
-    r"|unsupported|mismatch\w*|missing|incompatib\w+|refused|garbage|gibberish|regression|50[0234])\b"
+    r"|cannot|can't|won't|(?:doesn't|does not|don't|not) (?:work|start|load|support|run|compile)\w*"
+    r"|not (?:available|found|built)|unsupported|mismatch\w*|missing|incompatib\w+|refused"
+    r"|garbage|gibberish|regression|50[0234])\b"
 )
 _PEER_TO_PEER: Final = re.compile(
     r"(?i)\bIOMMU\b|\bACS\b|P2P_DISABLE|P2P_LEVEL|peer-to-peer|\bP2P\b.{0,40}(?:hang|stuck)"

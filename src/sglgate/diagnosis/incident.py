@@ -16,6 +16,7 @@ from typing import Final
 
 from sglgate.diagnosis import phases
 from sglgate.diagnosis.causes import SIGNATURES
+from sglgate.diagnosis.causes.glossary import in_english
 from sglgate.diagnosis.context import (
     is_headline,
     is_remark_of_failing,
@@ -55,7 +56,11 @@ _HARMLESS: Final = re.compile(
 # Of these, the ones that no person uses of a failure of his own.
 _WARNED: Final = re.compile(
     r"\w{2}Warning\b|\bWARN(?:ING)?\b|Ignore import error|when loading sglang\.srt\.models|(?i:fall(?:ing|s)? ?back|will fall back)|Setup Custom allreduce failed|"
-    r"^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|can be ignored|may not be an issue"
+    r"^Possible (?:solutions|suggestions)|^\d+\. (?:set|disable)|Exception ignored in|can be ignored|may not be an issue|(?i:allreduce is disabled|memory capacity is unbalanced\. Some)"
+)
+# What is left of a dropped module's line where a log begins in its middle.
+_FRAGMENT: Final = re.compile(
+    r"^(?:[a-z. ]*\bsrt\.)?[a-z_. ]{0,60}\b[a-z_][a-z0-9_]*: (?:No module named|cannot import name|lib[\w.+-]+\.so|\S+: undefined)"
 )
 # The registry goes on without a model whose module does not import, and later denies its architecture.
 _DROPPED: Final = re.compile(r"Ignore import error when loading (?:[\w.]*\.)?(?P<module>\w+)[.:] (?P<error>.+)")
@@ -240,7 +245,7 @@ class Incident:
         self.noted_peer_to_peer = self.noted_peer_to_peer or is_remark_of_peer_to_peer(text)
         self.remarked_hang = self.remarked_hang or is_remark_of_hanging(text)
         if by_a_person:
-            self.remarked_failure = self.remarked_failure or is_remark_of_failing(text)
+            self.remarked_failure = self.remarked_failure or is_remark_of_failing(in_english(text))
 
     def look_over(self, lines: list[Line]) -> None:
         """All lines of an excerpt: the stacks in it, and whether it holds the server's own lines and exceptions alone."""
@@ -258,10 +263,16 @@ class Incident:
         """
         text = _MARGIN.sub("", line.text)
         heard = line.number in self._heard
-        if line.stamped or _WARNED.search(text) or EXCEPTION.match(text.strip()) or FRAME.match(text):
+        if (
+            line.stamped
+            or _WARNED.search(text)
+            or _FRAGMENT.match(text)
+            or EXCEPTION.match(text.strip())
+            or FRAME.match(text)
+        ):
             return
         sentence = is_sentence(text)
-        if (heard and sentence) or not (sentence or (first and is_headline(text))) or _TITLE.match(text):
+        if (heard and sentence) or not (sentence or (first and is_headline(in_english(text)))) or _TITLE.match(text):
             return
         self._remark(text, True)
         self._guess(line, line.rank, text, record)
@@ -281,6 +292,8 @@ class Incident:
         present = [index for needle, index in self._by_needle if needle in text]
         candidates = [self._signatures[at] for at in sorted({at for index in present for at in index})]
         if not candidates or (not raised_at and _HARMLESS.search(text)):
+            return
+        if line.number == 1 and not line.stamped and not module and _FRAGMENT.match(text):
             return
         frames = state.message_frames if state.in_message else tuple(state.frames)
         frames = () if module or title else frames
@@ -312,7 +325,7 @@ class Incident:
 
     def _guess(self, line: Line, rank: str, text: str, record: StartupRecord, title: bool = False) -> None:
         """What a person says of the failure, without the marks of emphasis."""
-        text = _EMPHASIS.sub("", text)
+        text = _EMPHASIS.sub("", in_english(text))
         # What is told of something else in another sentence of a paragraph does not count against it.
         sentences = [piece for piece in _SENTENCES.split(text) if piece] if len(text) > _PARAGRAPH else []
         for signature in self._told:

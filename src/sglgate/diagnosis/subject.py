@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from sglgate.diagnosis.causes.glossary import in_english
 from sglgate.diagnosis.causes.subjects import SUBJECTS
 from sglgate.patterns import compiled
 
@@ -28,7 +29,7 @@ _MARGIN: Final = 1.2
 # A list of what is installed, a command, a check list, a setting: they name everything and tell nothing.
 _NO_SUBJECT: Final = re.compile(
     r"^\s*(?:[-*] \[.\]|\||export |docker |python3? |pip |sudo |sglang |--[a-z]|-[-ve] |(?:NV|CUDA|GPU\d|NIC\d|CPU|Hypervisor|ulimit|PyTorch|Python|Legend)\b[^.]{0,60}:?\s)"
-    r"|^\s*[\w .+-]{1,40}(?:: |==|\s{2,})v?\d[\w.+]*\s*$|^\s*\w+=\S*$|NCCL INFO|ServerArgs\(|server_args=|launch_server|sglang serve"
+    r"|^\s*[\w .+-]{1,40}(?:: |==|\s{2,})v?\d[\w.+]*\s*$|^\s*\w+=\S*$|NCCL INFO|(?:'\w+': [^,']{1,40}, ?){3}|ServerArgs\(|server_args=|launch_server|sglang serve"
 )
 _ERROR: Final = re.compile(
     r"(?:Error|Exception)\b|hit an exception|\bERROR\b|\berror:|\b[Ff]ailed\b|[Aa]ssertion|\bassert\b"
@@ -48,7 +49,7 @@ class Subject:
 def weigh(lines: Iterable[tuple[int, str, bool]]) -> list[Subject]:
     """The causes that lines ``(number, text, stamped)`` speak of, the weightiest first."""
     counted = [
-        (number, text)
+        (number, in_english(text))
         for number, text, stamped in lines
         if text.strip()
         and len(text) <= _LONGEST
