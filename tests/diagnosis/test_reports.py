@@ -79,12 +79,11 @@ def test_a_bus_error_while_weights_are_read_is_not_blamed_on_shared_memory():
 
 def test_what_a_destructor_raised_is_passed_over():
     ignored = "Exception ignored in: <function X.__del__ at 0x7f>\nTraceback (most recent call last):\n"
-    ignored += (
-        FRAME.format(file="x.py", function="__del__")
-        + "    f()\nAttributeError: 'NoneType' object has no attribute 'f'\n"
-    )
-    assert diagnose_text(ignored).cause == "unknown"
-    assert diagnose_text(ignored.removeprefix(ignored.splitlines(keepends=True)[0])).cause == "engine_bug"
+    raised = "    f()\nAttributeError: 'NoneType' object has no attribute 'f'\n"
+    frame = FRAME.format(file="x.py", function="__del__")
+    assert diagnose_text(ignored + frame + raised).cause == "unknown"
+    assert diagnose_text(frame + raised).cause == "unknown"
+    assert diagnose_text(frame.replace("__del__", "plan") + raised).cause == "engine_bug"
 
 
 def test_only_warnings_of_a_leak_are_no_cause():

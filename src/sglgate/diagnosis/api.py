@@ -10,11 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from sglgate.diagnosis import remedies, words
+from sglgate.diagnosis import remedies, subject, words
 from sglgate.diagnosis.context import Context, is_remark_of_hanging, parse_context
-from sglgate.diagnosis.decide import Verdict, decide
+from sglgate.diagnosis.decide import Verdict, decide, tells_of_failure
 from sglgate.diagnosis.incident import Incident
-from sglgate.diagnosis.model import Diagnosis, EvidenceLine
+from sglgate.diagnosis.model import Diagnosis, EvidenceLine, Outcome
 from sglgate.diagnosis.needles import NEEDLES
 from sglgate.diagnosis.order import MAX_REVERSED_BYTES, is_reversed, turn
 from sglgate.errors import MisuseError
@@ -40,9 +40,12 @@ class Diagnoser:
         self._earlier: tuple[Incident, StartupRecord] | None = None
         self._launches = 1
         self._tail = b""
+        self._head = b""
 
     def feed(self, data: bytes) -> None:
         """The next bytes of the log."""
+        if len(self._head) < subject.KEPT_BYTES:
+            self._head = (self._head + data[: subject.KEPT_BYTES])[: subject.KEPT_BYTES]
         self._tail = (self._tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
         for line, event in self.reader.read(data):
             self._add(line, event)
@@ -54,6 +57,10 @@ class Diagnoser:
         # People end a log that they cut out of a hanging server with a remark.
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
         self.incident.served = self.incident.served or _ANSWERED.search(self._tail) is not None
+        if self._launches == 1:
+            self.incident.look_over(self._excerpt())
+            for at, line in enumerate(self._excerpt()):
+                self.incident.tell(line, self.reader.record, first=at == 0)
         self.incident.close(self.reader.record)
         self.incident.noted_hang = any(not line.stamped and is_remark_of_hanging(line.text) for line in remarks)
 
@@ -78,6 +85,8 @@ class Diagnoser:
                 verdict, (incident, record) = before, self._earlier
         if verdict.cause == "unknown" and context.text:
             verdict = _from_context(verdict, context, record)
+        if verdict.cause == "unknown":
+            verdict = self._by_subject(verdict)
         change, avoid, figures = remedies.remedy(verdict, incident, record, context)
         found = words.facts(verdict, incident, record, self._launches) | figures
         return Diagnosis(
@@ -91,6 +100,21 @@ class Diagnoser:
             avoid,
             found,
         )
+
+    def _excerpt(self) -> list[Line]:
+        """The lines of the log's head, but for empty ones: all of it, where somebody pasted an excerpt."""
+        raws = enumerate(self._head.splitlines(), 1)
+        return [line for at, raw in raws if raw.strip(b" `\r") for line in split_records(at, raw, "")]
+
+    def _by_subject(self, verdict: Verdict) -> Verdict:
+        """The last resort: what a report of a failure is about, if that is clear."""
+        if not tells_of_failure(verdict, self.incident, self._launches):
+            return verdict
+        about = subject.clear(subject.weigh((line.number, line.text, line.stamped) for line in self._excerpt()))
+        if about is None:
+            return verdict
+        outcome: Outcome = "hung" if about.cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
+        return replace(verdict, outcome=outcome, cause=about.cause, confidence="likely", subject=about)
 
 
 def _from_context(verdict: Verdict, context: Context, record: StartupRecord) -> Verdict:

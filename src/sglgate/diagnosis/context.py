@@ -22,7 +22,10 @@ _NVIDIA_SMI: Final = re.compile(r"\|\s+(?P<gpu>\d+)\s+\S+\s+\S+\s+(?P<pid>\d+)\s
 
 
 _FAILING: Final = re.compile(
-    r"(?i)\b(?:fail\w*|crash\w*|errors?|exceptions?|killed|abort\w*|died|dies|unable|broken|segfault|panic\w*|OOM)\b"
+    r"(?i)\b(?:fail\w*|crash\w*|errors?|exceptions?|killed|abort\w*|died|dies|unable|broken|segfault|panic\w*|OOM"
+    r"|cannot|can't|won't|(?:doesn't|does not|don't|not) (?:work|start|load|support|run|compile)\w*"
+    r"|not (?:available|found|built)|unsupported|mismatch\w*|missing|incompatib\w+|refused"
+    r"|garbage|gibberish|regression|50[0234])\b"
 )
 _PEER_TO_PEER: Final = re.compile(
     r"(?i)\bIOMMU\b|\bACS\b|P2P_DISABLE|P2P_LEVEL|peer-to-peer|\bP2P\b.{0,40}(?:hang|stuck)"
@@ -36,6 +39,12 @@ _SMALL_WORDS: Final = re.compile(
     r"(?i)\b(?:the|is|are|was|when|while|if|i|we|it|its|with|after|before|this|that|but|my|our|in|on|of|at|to|by|and)\b"
 )
 _SMALL_WORDS_OF_A_SENTENCE: Final = 3
+# Of these, which a program prints too, it takes more.
+_OTHER_WORDS: Final = re.compile(
+    r"(?i)\b(?:a|an|as|because|due|since|does|do|has|have|had|will|would|can|cannot|not|for|from|using|which|there|here|also|only|even|be|been|so|then|or|up|all|any|some|same|during|while|result|however|each|where|without|instead|fails?|crash(?:es|ed)?)\b"
+)
+_WORDS_OF_A_SENTENCE: Final = 5
+_HEADLINE_WORDS: Final = 3
 # No program's punctuation, and a full stop.
 _PLAIN: Final = re.compile(r"^[A-Za-z`][^=:\[\]{}<>|]{30,}\.$")
 _CJK: Final = re.compile(r"[\u4e00-\u9fff]{4}")
@@ -114,7 +123,15 @@ def is_sentence(text: str) -> bool:
     if len(text) > _LONGEST_SENTENCE or _PROGRAM.search(text):
         return False
     small = len(set(_SMALL_WORDS.findall(text))) + (_PLAIN.match(text) is not None)
+    if small and small + len({word.lower() for word in _OTHER_WORDS.findall(text)}) >= _WORDS_OF_A_SENTENCE:
+        return True
     return small >= _SMALL_WORDS_OF_A_SENTENCE or _CJK.search(text) is not None
+
+
+def is_headline(text: str) -> bool:
+    """Whether the first line of a log may be a report's: some words of plain text."""
+    words = re.findall(r"(?<![\w./:=-])[A-Za-z][a-z]+(?![\w/=]|[.:]\w)", text)
+    return len(text) <= _LONGEST_SENTENCE and not _PROGRAM.search(text) and len(words) >= _HEADLINE_WORDS
 
 
 def parse_context(context: Mapping[str, Any] | str | None) -> Context:

@@ -16,6 +16,7 @@ from sglgate.diagnosis.incident import Failure, Incident
 from sglgate.diagnosis.model import Confidence, Grade, Hit, Outcome, Phase
 from sglgate.diagnosis.oom import parse_oom
 from sglgate.diagnosis.phases import from_marks
+from sglgate.diagnosis.subject import Subject
 from sglgate.logs import StartupRecord
 
 # A traceback of 8 ranks, some 60 lines each, stands before the line that says that the server died.
@@ -30,6 +31,13 @@ _SOON_AFTER: Final = 10
 _CHAIN_LINES: Final = 250
 _COLLECTIVE: Final = re.compile(r"(?i)nccl|all_?reduce|all_?gather")
 _DENIED: Final = frozenset({"model_unsupported.architecture", "model_unsupported.known"})
+_COLLECTIVE_FAILED: Final = frozenset({"nccl_error.last_warning", "nccl_error.told"})
+_OF_A_TENSOR: Final = frozenset({"engine_bug.tensor", "engine_bug.told_tensor"})
+# A line of source code and its marks may stand above an exception whose frames are cut away.
+_FIRST_LINES: Final = 3
+_OF_A_DESTRUCTOR: Final = ("AttributeError", "TypeError")
+# What else a report tells of goes before these: a watchdog fires after something, and a crash comes of something.
+_LAST_GUESSES: Final = {"watchdog_hang": 1, "engine_bug": 2}
 _FAMILY_LETTERS: Final = 4
 _TOLD_OOM: Final = {
     Phase.WEIGHTS: "weights_oom",
@@ -52,6 +60,7 @@ class Verdict:
     failure: Failure | None = None
     hints: tuple[Hit, ...] = ()
     note: str = ""
+    subject: Subject | None = None
 
 
 def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdict:
@@ -86,7 +95,10 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
     survived = {hit.exception_line for hit in real} - {hit.exception_line for hit in lasting}
     if lasting or not (deadly or any(failure.line not in survived for failure in failures)):
         real = lasting
-    real = [hit for hit in real if not _killed_afterwards(hit, deadly, failures)]
+    real = [
+        hit for hit in real if not _killed_afterwards(hit, deadly, failures) and not _killed_for_hanging(hit, incident)
+    ]
+    real = [hit for hit in real if not _end_of_something_unseen(hit, incident, deadly)]
     chosen = _choose(real)
     told_hang = incident.remarked_hang and incident.noted_peer_to_peer
     if chosen is None or (chosen.grade is Grade.GUESS and told_hang and not failures):
@@ -99,11 +111,24 @@ def decide(incident: Incident, record: StartupRecord, context: Context) -> Verdi
         return Verdict(
             "failed", Phase.WEIGHTS, "unknown", "unknown", hit=chosen, hints=hints, note="bus_error_in_weights"
         )
-    outcome: Outcome = "hung" if cause in ("watchdog_hang", "p2p_iommu_hang") else "failed"
+    stands = chosen.signature.stack or cause in ("watchdog_hang", "p2p_iommu_hang")
+    outcome: Outcome = "hung" if stands else "failed"
     if chosen.quoted or _doubtful(chosen, real, failures, deadly, record):
         confidence = _weaker(confidence)
     phase = Phase.ARGUMENTS if cause == "bad_flag" and chosen.phase is Phase.START else chosen.phase
     return Verdict(outcome, phase, cause, confidence, hit=chosen, hints=hints, note=note)
+
+
+# Left open on purpose: what is known of these contradicts itself.
+_LEFT_OPEN: Final = frozenset({"oom_somewhere", "bus_error_in_weights", "kv_pool_oom", "ready_then_hung"})
+
+
+def tells_of_failure(verdict: Verdict, incident: Incident, launches: int) -> bool:
+    """Whether a log that no rule judged is a report of a failure, or shows a dying server; a cut log is neither."""
+    if verdict.note in _LEFT_OPEN or launches > 1:
+        return False
+    by_a_person = incident.remarked_failure or incident.remarked_hang
+    return by_a_person or bool(incident.deadly) or bool(incident.stacks.found and not incident.stamped)
 
 
 def _choose(hits: list[Hit]) -> Hit | None:
@@ -112,7 +137,7 @@ def _choose(hits: list[Hit]) -> Hit | None:
         able,
         key=lambda hit: (
             hit.grade,
-            hit.grade is Grade.GUESS and hit.cause == "engine_bug",
+            _LAST_GUESSES.get(hit.cause, 0) if hit.grade is Grade.GUESS else 0,
             not hit.exception,
             hit.quoted,
             hit.line,
@@ -167,6 +192,25 @@ def _killed_afterwards(hit: Hit, deadly: list[tuple[int, str, str]], failures: l
     return any(line < hit.line and ("sigquit" in text or "SIGQUIT received" in text) for line, _, text in deadly)
 
 
+def _end_of_something_unseen(hit: Hit, incident: Incident, deadly: list[tuple[int, str, str]]) -> bool:
+    """The log begins with an exception's last line and nothing tells that it ended anything.
+
+    So may a log that was cut in the middle of what a destructor printed. Only a vague cause is given up for it: an
+    exception that names its cause does so without its frames, too.
+    """
+    vague = hit.signature.name in ("engine_bug.told", "engine_bug.bare") and hit.text.startswith(_OF_A_DESTRUCTOR)
+    first = hit.line <= _FIRST_LINES and hit.exception and not hit.framed and not hit.quoted
+    return vague and first and not deadly and incident.only_the_programs
+
+
+def _killed_for_hanging(hit: Hit, incident: Incident) -> bool:
+    """A kill in a report of a hang, or after NCCL's own failure, is what ended the hang."""
+    if hit.signature.name not in ("host_oom_killed.signal", "host_oom_killed.shell"):
+        return False
+    others = [other for other in incident.hits if other.line <= hit.line and other is not hit]
+    return incident.remarked_hang or any(other.signature.name in _COLLECTIVE_FAILED for other in others)
+
+
 def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: StartupRecord) -> tuple[str, Confidence, str]:
     """Cases in which the wording alone misleads."""
     cause, confidence = chosen.cause, chosen.signature.confidence
@@ -179,16 +223,19 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
             return "gpu_memory_held", "likely", "little_was_free"
         if figures.unaccounted_gib is not None:
             return "gpu_memory_held", "likely", "unaccounted_memory"
-    if (
-        chosen.signature.name == "weights_oom.early"
-        and not chosen.framed
-        and not any(h.signature.name == "weights_oom.loading" and h.line < chosen.line + _SOON_AFTER for h in hints)
+    if chosen.signature.name == "weights_oom.early":
+        told = _told_phase(hits, hints)
+        if told and (not chosen.framed or told[0] == "told"):
+            return told[1], "likely", "told"
+        if not chosen.framed and not any(
+            h.signature.name == "weights_oom.loading" and h.line < chosen.line + _SOON_AFTER for h in hints
+        ):
+            # Nothing says where the server was, and the remedies of the phases contradict each other.
+            return "unknown", "unknown", "oom_somewhere"
+    if chosen.signature.name in _OF_A_TENSOR and any(
+        h.signature.name == "spec_draft_mismatch.told_head" for h in hints
     ):
-        told = [hit.cause for hit in hits if hit.signature.told and hit.cause in _OOM_CAUSES]
-        if told or any(hint.signature.name == "runtime_oom.told_load" for hint in hints):
-            return (told[0] if told else "runtime_oom"), "likely", "told"
-        # Nothing says where the server was, and the remedies of the phases contradict each other.
-        return "unknown", "unknown", "oom_somewhere"
+        return "spec_draft_mismatch", "likely", "told_draft"
     if chosen.signature.name == "gpu_memory_held.unbalanced" and _draft_starting(chosen, record):
         return "engine_bug", "likely", "unbalanced_at_draft"
     if cause == "kv_budget_exhausted" and any(h.signature.name == "gpu_memory_held.unbalanced" for h in hints):
@@ -204,6 +251,15 @@ def _refine(chosen: Hit, hits: list[Hit], hints: tuple[Hit, ...], record: Startu
     if rivals and confidence == "certain":
         confidence = "likely"
     return cause, confidence, ""
+
+
+def _told_phase(hits: list[Hit], hints: tuple[Hit, ...]) -> tuple[str, str] | None:
+    """The cause of an out-of-memory whose phase a person tells, or a load that somebody gave the server."""
+    told = [hit.cause for hit in hits if hit.signature.told and hit.cause in _OOM_CAUSES]
+    if told:
+        return "told", told[0]
+    loaded = any(hint.signature.name in ("runtime_oom.told_load", "runtime_oom.load") for hint in hints)
+    return ("load", "runtime_oom") if loaded else None
 
 
 def _little_was_free(record: StartupRecord, rank: str, total_gib: float) -> bool:

@@ -60,6 +60,7 @@ class Signature:
         raised: the line must be an exception's; outside one the same words are only a HINT (a warning).
         told: looked for in a report's titles and sentences only, all of them: it has no needles.
         cut: looked for in the frames of a traceback that ends without its exception: it has no needles.
+        stack: looked for in the innermost frames of a dump of a process that stands still: it has no needles.
         grade, confidence: see above.
         remedy, avoid: instead of those of the cause, if given.
     """
@@ -73,6 +74,7 @@ class Signature:
     raised: bool = False
     told: bool = False
     cut: bool = False
+    stack: bool = False
     grade: Grade = Grade.ROOT
     confidence: Confidence = "certain"
     remedy: str = ""
@@ -105,6 +107,7 @@ def sig(
     raised: bool = False,
     told: bool = False,
     cut: bool = False,
+    stack: bool = False,
     grade: Grade = Grade.ROOT,
     confidence: Confidence = "certain",
     remedy: str = "",
@@ -121,6 +124,7 @@ def sig(
         raised,
         told,
         cut,
+        stack,
         grade,
         confidence,
         remedy,

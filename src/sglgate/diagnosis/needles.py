@@ -27,6 +27,7 @@ NEEDLES: Final = tuple(
             "Ignore import error when loading",
             # Titles, and what hardly a sentence goes without; a program prints these rarely.
             "# ",
+            "Bug]",
             OLD_DECODE,
             " the ",
             " when ",

@@ -43,6 +43,8 @@ def facts(verdict: Verdict, incident: Incident, record: StartupRecord, launches:
         found["exception"] = verdict.failure.type
         if verdict.failure.rank:
             found["rank"] = verdict.failure.rank
+    if verdict.subject is not None:
+        found["signature"], found["weight"] = f"{verdict.cause}.subject", verdict.subject.score
     if launches > 1:
         found["launches_in_log"] = launches
     if record.unknown_formats:
@@ -67,6 +69,8 @@ def evidence(verdict: Verdict, incident: Incident, record: StartupRecord) -> tup
     if verdict.hit is not None:
         lines.append((verdict.hit.line, verdict.hit.text))
         lines += [(hit.line, hit.text) for hit in incident.hits if hit.cause == verdict.cause][:3]
+    if verdict.subject is not None:
+        lines += verdict.subject.lines[:4]
     if verdict.failure is not None:
         text = f"{verdict.failure.type}: {verdict.failure.message}" if verdict.failure.message else verdict.failure.type
         lines.append((verdict.failure.line, text))

@@ -17,5 +17,6 @@ SIGNATURES: Final[tuple[Signature, ...]] = (
     *places.PLACES,
     *places.BARE,
     *places.CUT,
+    *places.STANDS,
     *guesses.TOLD,
 )

@@ -18,6 +18,8 @@ _KNOWN_REMEDY: Final = (
     "and install what that line misses; only then suspect the release"
 )
 
+_LIBRARIES: Final = r"(?i:transformers|flashinfer|xgrammar|outlines|torchao|triton|vllm|deep_?gemm|flash_attn|sgl_kernel|tokenizer|\bAuto[A-Z]\w+|processor|numpy|pydantic|fastapi|uvicorn|openai|torch\b)"
+
 # fmt: off
 CAUSES: Final = (
     Cause(
@@ -27,6 +29,7 @@ CAUSES: Final = (
         "",
         (
             sig("bad_flag.argparse", "error: ", "unrecognized arguments: -", pattern=r"(?:error: |(?=unrecognized arguments: -))(?:unrecognized arguments|argument |the following arguments are required|ambiguous option|expected (?:one|at least one) argument|one of the arguments)[^\n]*"),
+            sig("bad_flag.usage", "usage: launch_server", "usage: sglang", "usage: python", pattern=r"^usage: (?:launch_server\.py|sglang\b|python\S* -m sglang)", grade=Grade.GUESS, confidence="likely"),
             sig("bad_flag.context_length", "is greater than the derived context_length"),
             sig("bad_flag.trust_remote_code", "trust_remote_code=True", "--trust-remote-code", pattern=r"(?i)(?:contains custom code|requires you to execute|must be executed|set the option|please pass|allow custom code)", confidence="likely"),
             sig("bad_flag.unknown_value", "Unknown attention backend", "Unknown speculative algorithm", "Invalid attention backend", "Unknown load format", "Unknown load_format", "Unrecognized attention backend"),
@@ -115,6 +118,7 @@ CAUSES: Final = (
             sig("quant_mismatch.unsupported", "nsupported quantization", "Unknown quantization", unless=r"Unknown quantization method", confidence="likely"),
             sig("quant_mismatch.dtype", "is not supported for quantization method"),
             sig("quant_mismatch.config_file", "Cannot find the config file for", "Cannot find any of", pattern=r"config file for|quantiz|quant_config|hf_quant_config", confidence="likely"),
+            sig("quant_mismatch.kernel_dtype", "Check failed: ", pattern=r"Check failed: .*\b(?:weights?|scales?)\w*\b.*(?:float8|fp8|fp4|int4|uint8|int8|e4m3|e2m1)", grade=Grade.SYMPTOM, confidence="likely"),
             sig("quant_mismatch.scheme", "No compressed-tensors compatible scheme was found", "compressed-tensors", pattern=r"(?i)no compressed-tensors|compressed-tensors.*(?:not supported|unsupported|invalid)", confidence="likely"),
             sig("quant_mismatch.parameter", "KeyError", pattern=r"\bKeyError: `?'[\w.]*(?:experts\.w(?:13|2)_weight'|scale|qweight|qzeros|g_idx|absmax|zero_point|weight_packed|quant_state)[\w.]*'?", confidence="likely"),
             sig("quant_mismatch.attribute", "has no attribute", pattern=r"has no attribute '(?:weight_scale\w*|qweight|w\d+_weight_scale\w*|input_scale|weight_packed|w13_weight\w*|w2_weight\w*)'", confidence="likely"),
@@ -177,7 +181,7 @@ CAUSES: Final = (
             sig("dependency_mismatch.module_attribute", "has no attribute", pattern=r"^AttributeError: (?:module '|type object '|'function' object|partially init)", unless=r"sglang", grade=Grade.SYMPTOM, confidence="likely"),
             sig("dependency_mismatch.operator_namespace", "_OpNamespace", raised=True, pattern=r"'_OpNamespace' '(?P<namespace>\w+)' object has no attribute '(?P<operator>\w+)'", confidence="likely"),
             sig("dependency_mismatch.keyword", "got an unexpected keyword argument", "missing 1 required positional argument", frames=r"(?:flashinfer|transformers|sgl_kernel|xgrammar|outlines|torchao|triton|vllm|deep_gemm|flash_attn)", grade=Grade.SYMPTOM, confidence="likely"),
-            sig("dependency_mismatch.keyword_text", "got an unexpected keyword argument", grade=Grade.WEAK, confidence="likely"),
+            sig("dependency_mismatch.keyword_text", "got an unexpected keyword argument", pattern=_LIBRARIES + r"|__init__\(\)|\bregister\(\)|\bfrom_pretrained\(\)", grade=Grade.WEAK, confidence="likely"),
             sig("dependency_mismatch.schema", "expected at most", "Expected a value of type", pattern=r"(?:sgl_kernel|torch\.ops|flashinfer)\S*\(\) expected at most|Expected a value of type", confidence="likely"),
             sig("dependency_mismatch.tokenizers", "did not match any variant of untagged enum", confidence="likely", remedy="the tokenizer file is newer than the installed tokenizers (and transformers): install the versions that this SGLang release pins"),
             sig("dependency_mismatch.no_operator", "operator sgl_kernel::", "operator torchvision::", "operator aiter::", "operator vllm::", "No such operator ", pattern=r"does not exist|No such operator", confidence="likely"),
@@ -214,9 +218,14 @@ CAUSES: Final = (
             sig("engine_bug.doubled_name", "KeyError", pattern=r"\bKeyError: `?'[\w.]*?(?<![a-z])(?P<word>[a-z]+_)(?P=word)[\w.]*'", confidence="likely", remedy="the loader maps this weight's name twice: update SGLang"),
             sig("engine_bug.told", "AttributeError", "TypeError", "UnboundLocalError", "NameError", "IndexError", "ZeroDivisionError", raised=True, pattern=r"^(?:\w+\.)*(?:AttributeError: '(?!\w*Config')\w+' object has no attribute|TypeError: '?\w+'? (?:object is not|is not)|UnboundLocalError|NameError|IndexError: list|ZeroDivisionError)", frames=r"^$", grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.circular_import", "partially initialized module 'sglang", confidence="likely"),
-            sig("engine_bug.capture_call", "not permitted when stream is capturing", "due to a previous error during capture", "depend on a capturing blocking stream", "cudaErrorStreamCapture", "outside graph capture", "last kernel in the captured", unless=r"(?i)warn", grade=Grade.WEAK, confidence="likely", remedy="something that a graph cannot hold was called while it was captured: leave out what was added to the launch (torch.compile, piecewise graphs, another backend), or try another release"),
+            sig("engine_bug.capture_call", "during CUDA graph capture. If you need", "not permitted when stream is capturing", "due to a previous error during capture", "depend on a capturing blocking stream", "cudaErrorStreamCapture", "outside graph capture", "last kernel in the captured", unless=r"(?i)warn", grade=Grade.WEAK, confidence="likely", remedy="something that a graph cannot hold was called while it was captured: leave out what was added to the launch (torch.compile, piecewise graphs, another backend), or try another release"),
             sig("engine_bug.forked", "Cannot re-initialize CUDA in forked subprocess", "CUDA error: initialization error", grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.card_call", "CUDA error: invalid argument", "CUDA error: invalid configuration argument", "CUDA error: invalid resource handle", "CUDA error: invalid device context", "CUDA error: invalid value", "HIP error: invalid argument", "HIP error: invalid configuration argument", "HIP error: the operation cannot be performed", "HIP error: invalid resource handle", grade=Grade.GUESS, confidence="likely"),
+            sig("engine_bug.keyword", "got an unexpected keyword argument", "required positional argument", frames=r"^$", unless=_LIBRARIES + r"|__init__\(\)|\bregister\(\)|\bfrom_pretrained\(\)", grade=Grade.WEAK, confidence="likely"),
+            sig("engine_bug.narrowed", "exceeds dimension size", pattern=r"exceeds dimension size", grade=Grade.GUESS, confidence="likely"),
+            sig("engine_bug.kernel_check", "Tensor match failed", "Size mismatch for shape#", grade=Grade.WEAK, confidence="likely"),
+            sig("engine_bug.probabilities", "robability tensor contains", confidence="likely", remedy="the logits are all masked, infinite or not a number: look at what was added to sampling (grammar, reasoning parser, penalties), and at the kernels that made the logits (another attention or MoE backend)"),
+            sig("engine_bug.kernel_argument", "CUDA error (", "initialize the TMA descriptor", pattern=r"CUDA error \(\S+\.(?:cuh?|cpp|h|hpp):\d+\):? '?invalid (?:argument|configuration|value|device)|TMA descriptor (?!801)\d+", unless=r"custom_all_reduce", grade=Grade.GUESS, confidence="likely"),
             sig("engine_bug.warmup_internal", "InternalServerError", "NPU function error", "Internal server error", pattern=r"AssertionError: .*(?:\"type\": ?\"InternalServerError|Internal server error)", grade=Grade.SYMPTOM, confidence="likely", remedy="the warm-up request met an error inside the server: look for the exception above it"),
             sig("engine_bug.operator", "call aclnn", pattern=r"call aclnn\w+ failed", grade=Grade.WEAK, confidence="likely"),
             sig("engine_bug.multimodal_tokens", "Number of tokens in multimodal embedding does not match", grade=Grade.GUESS, confidence="likely"),

@@ -49,7 +49,7 @@ CAUSES: Final = (
         "disable that path: --disable-custom-all-reduce, and NCCL_P2P_DISABLE=1 if NCCL is the one that insists",
         "do not force the peer-to-peer check",
         (
-            sig("peer_access_unsupported.peer", "peer access is not supported", "cudaErrorPeerAccessUnsupported", "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED"),
+            sig("peer_access_unsupported.peer", "peer access is not support", "cudaErrorPeerAccessUnsupported", "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED"),
             sig("peer_access_unsupported.resources", "peer mapping resources exhausted", "cudaErrorTooManyPeers"),
             sig("peer_access_unsupported.ipc", "Error", "CUDA IPC", "IpcGetMemHandle", "IpcOpenMemHandle", pattern=r"(?i)(?:cuda ?ipc|IpcGetMemHandle|IpcOpenMemHandle|ipc handle).*(?:not supported|unsupported|operation not permitted)", confidence="likely"),
             sig("peer_access_unsupported.pidfd", "pidfd_getfd", "pidfd_open", pattern=r"(?i)not permitted|not supported|fail|error|errno", confidence="likely"),
@@ -63,6 +63,7 @@ CAUSES: Final = (
         (
             sig("custom_allreduce_failure.invalid", "custom_all_reduce.cu", pattern=r"custom_all_reduce\.cuh?:\d+.*'?(?:invalid argument|invalid resource handle|invalid device (?:pointer|context)|unknown error|operation not supported)"),
             sig("custom_allreduce_failure.frames", "invalid argument", "invalid resource handle", "invalid device pointer", "CUDART error", frames=r"custom_all_reduce|cuda_wrapper|flashinfer/comm/(?:cuda_ipc|trtllm_ar)", confidence="certain"),
+            sig("custom_allreduce_failure.runtime_wrapper", "CUDART error", pattern=r"CUDART error: (?:invalid|unknown|operation not)", grade=Grade.WEAK, confidence="likely"),
             sig("custom_allreduce_failure.source_line", "custom_all_reduce.cu", pattern=r"^\S*custom_all_reduce\.cuh?:\d+$", raised=True, grade=Grade.WEAK, confidence="likely"),
             sig("custom_allreduce_failure.handle", "cudaIpcOpenMemHandle", "cudaIpcGetMemHandle", "get_graph_buffer_ipc_meta", "register_graph_buffers", pattern=r"(?i)invalid|fail|error", unless=r"illegal memory|out of memory|^File |not supported", confidence="likely"),
             sig("custom_allreduce_failure.assert", "ustom_all_reduce", "ustomAllreduce", "ustom all-reduce", "ustom allreduce", pattern=r"(?i)(?:assert|error|exception)[^.]*(?:not registered|invalid|failed|unsupported|handle)|buffer.* is not registered", unless=r"illegal memory|out of memory|disabled|Setup Custom allreduce failed", confidence="likely"),
@@ -80,7 +81,7 @@ CAUSES: Final = (
             sig("fabric_or_symm_mem.multicast", "cuMulticast", "ulticast object", "ulticast bind", "ulticast ", pattern=r"(?i)cuMulticast\w+.*(?:fail|error|invalid|not supported)|multicast.*(?:fail|error|not supported|invalid)|(?:fail|error|invalid)\w*.*multicast", unless=r"(?i)communicator is not available|warning|disabl|fall", confidence="likely"),
             sig("fabric_or_symm_mem.symm", "SymmetricMemory", "symmetric memory", "Symmetric Memory", "symm_mem", "symm-mem", pattern=r"(?i)(?:SymmetricMemory|symmetric memory|symm.mem).*(?:fail|error|invalid|unable|not supported|unsupported|rendezvous)|(?:fail|error|invalid|unable)\w*[^.]*(?:SymmetricMemory|symmetric memory|symm_mem)", unless=r"(?i)is not available|warning|disabl|fall(?:ing|s)? ?back|^File |skipping", confidence="likely"),
             sig("fabric_or_symm_mem.frames", "RuntimeError", "CUDA error", "AssertionError", pattern=r"(?i)invalid|not supported|fail|error|handle", frames=r"symm_mem|symmetric_mem|pynccl_allocator|multimem", unless=r"out of memory|illegal memory", confidence="likely"),
-            sig("fabric_or_symm_mem.nvls", "NVLS", "nvls", pattern=r"(?i)(?:WARN|fail|error).*nvls|nvls.*(?:fail|error)", unless=r"(?i)nvls channels|NVLS_ENABLE|support is not available|not supported, falling", confidence="likely"),
+            sig("fabric_or_symm_mem.nvls", "NVLS", "nvls", pattern=r"(?i)(?:WARN|fail|error).*nvls|nvls.*(?:fail|error)", unless=r"(?i)'\w+': (?:None|True|False)|nvls channels|NVLS_ENABLE|support is not available|not supported, falling", confidence="likely"),
             sig("fabric_or_symm_mem.fabric", "abric manager", "abric Manager", "fabricmanager", "IMEX", "TYPE_FABRIC", "fabric handle", pattern=r"(?i)fabric ?manager.*(?:not|fail|error)|(?:fail|error|invalid)\w*.*\bfabric\b|IMEX.*(?:fail|error|not)|CU_MEM_HANDLE_TYPE_FABRIC", unless=r"(?i)libfabric|fabric state|falling", confidence="likely"),
             sig("fabric_or_symm_mem.nvshmem", "nvshmem", "NVSHMEM", pattern=r"(?i)nvshmem.*(?:fail|error|abort|unable)", confidence="likely"),
             sig("fabric_or_symm_mem.window", "ncclCommWindowRegister", "ncclMemAlloc", pattern=r"(?i)fail|error|unhandled", confidence="likely"),
@@ -116,6 +117,7 @@ CAUSES: Final = (
             sig("too_few_gpus.duplicate", "Duplicate GPU detected", confidence="likely"),
             sig("too_few_gpus.count", "Error", "Exception", raised=True, pattern=r"(?i)(?:not enough|insufficient|too few|fewer) (?:available |visible )?(?:gpus?|cuda devices|devices)\b|requires? \d+ gpus?,? but (?:only )?|only \d+ gpus? (?:is|are) (?:available|visible|found)|greater than the (?:number of )?(?:available )?(?:gpus|devices)|world.?size .*(?:exceeds?|larger than).*(?:gpus|devices)", confidence="likely"),
             sig("too_few_gpus.local", "invalid local rank", "Invalid device id", "device index out of range", confidence="likely"),
+            sig("too_few_gpus.set_device", "Context: self.device=", pattern=r"self\.gpu_id=(?P<gpu_id>\d+)", grade=Grade.GUESS, confidence="likely"),
             sig("too_few_gpus.cluster", "Insufficient nvidia.com/gpu", "Insufficient amd.com/gpu", "Insufficient huawei.com", "Insufficient gpu.intel.com", confidence="likely", remedy="no node has as many free cards as the pod asks for"),
             sig("too_few_gpus.container", "nvidia-container-cli: device error", "unknown device: unknown", "No HIP GPUs are available", "No XPU devices are available", "no NPU device", confidence="likely"),
         ),

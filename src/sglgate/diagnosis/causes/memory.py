@@ -117,6 +117,7 @@ CAUSES: Final = (
             sig("runtime_oom.memory_saver", *_SAVER, phases=(Phase.START, Phase.CONFIG, Phase.KV_POOL, Phase.WARMUP, Phase.SERVING), confidence="likely", remedy="the memory saver found no room: lower --mem-fraction-static, or let what shares the card (the trainer) release its memory first"),
             sig("runtime_oom.prefill", "Prefill out of memory. Try to lower your batch size", confidence="likely"),
             sig("runtime_oom.decode", "Decode out of memory. Try to lower your batch size", confidence="likely"),
+            sig("runtime_oom.load", "bench_serving", "--max-concurrency", "--num-prompt", grade=Grade.HINT),
             sig("runtime_oom.hsa", "HSA_STATUS_ERROR_OUT_OF_RESOURCES", grade=Grade.SYMPTOM, confidence="likely"),
         ),
     ),

@@ -1,7 +1,7 @@
 """Last resorts by place: the type of an exception, its innermost frames, and the subject of a message nobody knows.
 
 ``*.place_*`` want the frames, ``*.bare_*`` are for exceptions that were pasted without any, ``*.cut_*`` for tracebacks
-that were pasted without their exception. All are ``likely`` at most, and one of any other grade goes before.
+that were pasted without their exception, ``*.stands_*`` for dumps of a process that stands still. All are ``likely`` at most, and one of any other grade goes before.
 """
 
 # A wording that is broken over lines cannot be searched for.
@@ -17,12 +17,14 @@ _place = partial(sig, raised=True, grade=Grade.GUESS, confidence="likely")
 _bare = partial(sig, raised=True, frames=r"^$", grade=Grade.GUESS, confidence="likely")
 _cut = partial(sig, cut=True, grade=Grade.GUESS, confidence="likely")
 
+_stands = partial(sig, stack=True, grade=Grade.GUESS, confidence="likely")
+
 _EXPLICIT: Final = r"^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError|RuntimeError|ArgumentTypeError|\w*Exception|\w*(?:Unsupported|Invalid|Config|Implement)\w*Error)\b"
 _ANY: Final = r"^(?:\w+\.)*(?:ValueError|AssertionError|NotImplementedError|TypeError|RuntimeError|KeyError|AttributeError|IndexError|ArgumentTypeError|Exception)\b"
 # What a process says of another one's end, a card of its memory, or a server of one request, is not told by the place.
-_ELSEWHERE: Final = r"(?i)out of memory|\bOOM\b|cuda error|hip error|cudaError|hipError|CU(?:DA)?_?RESULT|acl error|nccl|rccl|hccl|gloo|TCPStore|\bdied\b|exit code|exited|process(?:es)?\b|connection|timed? ?out|capture (?:cuda )?graph failed|not enough|other ranks|bus error|error messages above|Initialization failed|new thread|too many open files|temporarily unavailable|disk quota|permission denied|^ValueError: The input \(|longer than the model|exceeds the (?:model|maximum)|maximum context length"
+_ELSEWHERE: Final = r"(?i)out of memory|\bOOM\b|cuda error|hip error|cudaError|hipError|CU(?:DA)?_?RESULT|acl error|nccl|rccl|hccl|gloo|TCPStore|\bdied\b|exit code|exited|process(?:es)?\b|connection|timed? ?out|capture (?:cuda )?graph failed|not enough|other ranks|bus error|error messages above|Initialization failed|new thread|too many open files|temporarily unavailable|disk quota|permission denied|^ValueError: The input \(|^ValueError:?(?: (?:T|Th|The|The i|The in|The inp|The inpu|The input))? ?$|longer than the model|exceeds the (?:model|maximum)|maximum context length"
 _QUANTITIES: Final = r"(?i:quantiz|quant_|\bquant\b|\b[nm]?x?v?fp[48]\b|\bint[48]\b|\bawq|gptq|modelopt|compressed.tensors|\bgguf|bitsandbytes|weight_scale|marlin|\bw[48]a\d+\b|group_size|block.?scale)"
-_REFUSES: Final = r"(?:not (?:yet )?(?:be )?support\w*|unsupported|does ?n[o']t support|only (?:be )?support\w*|only works|must (?:be|have|use|set|not)|must match|needs? (?:to|the|a)\b|please|requires?|require|required|invalid|unknown|cannot|can't|not allowed|not (?:yet )?implemented|incompatible|disabled?|should be|expected)"
+_REFUSES: Final = r"(?:not compatible|conflicts? with|not (?:yet )?(?:be )?support\w*|unsupported|does ?n[o']t support|only (?:be )?support\w*|only works|must (?:be|have|use|set|not)|must match|needs? (?:to|the|a)\b|please|requires?|require|required|invalid|unknown|cannot|can't|not allowed|not (?:yet )?implemented|incompatible|disabled?|should be|expected)"
 _SETTINGS: Final = r"(?:backend|--[a-z]|layout|page[_ -]?size|cuda.?graph|piecewise|pipeline|\b(?:DP|CP|PP|TP|EP|DCP|PD|HIP|ROCm|NPU|CPU|XPU|MPS|HiCache|LoRA|MTP|radix|overlap)\b|attention|parallel|disaggregation|enable|SGLANG_\w+|cache|speculative|dtype|hicache|chunked|environment|load.?balance|\bmode\b|parser|grammar)"
 _REFUSED_SETTING: Final = rf"(?i)\b{_REFUSES}.*{_SETTINGS}|{_SETTINGS}.*\b{_REFUSES}"
 _OWN: Final = r"(?:^|[ /])(?:sglang/(?:srt|jit_kernel|kernels|utils|lang|multimodal_gen|eval|cli)/\S+|sglang/[\w.]+|\.\.\./\S+|sgl_kernel/\S+)"
@@ -62,6 +64,8 @@ BARE: Final = (
     sig("engine_bug.logged_attribute", "object has no attribute '", pattern=r"(?:error|exception|failed)\b.*'(?!\w*Config')\w+' object has no attribute '\w+'", unless=r"(?i)^(?:\w+\.)*\w+Error\b", grade=Grade.GUESS, confidence="likely"),
 )
 
+_IMPORTING: Final = r"(?:<module>|_run_module_as_main|_run_code|run_module|import_module|_gcd_import|_find_and_load\w*|_handle_fromlist|_load_unlocked|exec_module|_call_with_frames_removed|__import__|_lazy_\w+|__getattr__|_get_module)"
+
 # Most tracebacks that are cut tell only that something failed; these places tell what.
 CUT: Final = (
     _cut("quant_mismatch.cut_quantization", frames=r"(?:layers/quantization/\S+:(?!forward|apply)\w+|:(?:get_quant_config|_get_quantization_config|_verify_quantization|_parse_quant\w*|get_quant_method))$"),
@@ -70,5 +74,19 @@ CUT: Final = (
     _cut("jit_compile_failure.cut_compiler", frames=r"(?:triton/(?:compiler|backends)|torch/_inductor|torch/utils/cpp_extension|flashinfer/jit|deep_gemm/jit\w*|tilelang/(?:jit|engine|contrib)|tvm_ffi/cpp|jit_kernel/utils|aiter/jit/(?!utils/chip))\S*:\S+$"),
     _cut("custom_allreduce_failure.cut", frames=r"(?:custom_all_reduce\S*):\S+$"),
     _cut("nccl_error.cut_groups", frames=r"(?:pynccl\w*\.py|torch/distributed/distributed_c10d\.py):(?:__init__|ncclCommInitRank|init_process_group|_new_process_group_helper|new_group|barrier|all_reduce|all_gather\w*|broadcast\w*)$"),
+    _cut("cuda_toolchain_mismatch.cut_import", frames=rf"^(?=.*\b(?:sgl_kernel|deep_gemm|flash_mla|torch/__init__|torch/_C|torch_npu/__init__|vllm/_C|deep_ep)\b\S*:{_IMPORTING}(?: \S+){{0,2}}$)(?:\S+:{_IMPORTING} )*\S+:{_IMPORTING}(?: \S+){{0,2}}$"),
+    _cut("dependency_mismatch.cut_import", frames=rf"^(?:\S+:{_IMPORTING} )+\S+:<module>(?: \S+:(?!main\b|cli\b|launch\w*|run_server)\S+){{0,2}}$"),
+    _cut("too_few_gpus.cut_set_device", frames=r"torch/cuda/__init__\.py:(?:set_device|_lazy_init)$"),
+    _cut("parallel_shape_assert.cut_divide", frames=r":(?:divide|ensure_divisibility)$"),
+    _cut("engine_bug.cut_bookkeeping", frames=r"sglang/srt/(?:constrained|function_call|parser|mem_cache/\S*(?:radix|tree|chunk)\w*\.py|managers/(?:schedule_policy|session\w*))\S*:\w+$"),
     _cut("engine_bug.cut_adapter", frames=r"(?:sglang/srt/lora/\S+:\w+|:init_lora_manager)$"),
+)
+
+# The first that matches tells: what is waited for before how it came there.
+STANDS: Final = (
+    _stands("fabric_or_symm_mem.stands_rendezvous", frames=r"symmetric_memory|symm_mem|trtllm_mnnvl|mnnvl|allreduce_fusion|flashinfer_comm_fusion|nvshmem|deep_ep\b|mooncake|nixl|multimem", remedy="all ranks wait for each other while memory that the cards share is set up: disable that feature (--enforce-disable-flashinfer-allreduce-fusion, --enable-symm-mem off, another --moe-a2a-backend), or look at the fabric manager and the links between the nodes"),
+    _stands("custom_allreduce_failure.stands_handles", frames=r"custom_all_reduce\S*:\S+|:register_graph_buffers\b|:create_shared_buffer\b"),
+    _stands("jit_compile_failure.stands_compiler", frames=r"cpp_extension\S*:\S+|ninja|flashinfer/jit|deep_gemm/jit|compile_deep_gemm|compile_utils\.py|triton/(?:compiler|backends)|_inductor/|tvm_ffi/cpp|tilelang/jit|aiter/jit|file_baton\.py|filelock|FileBaton", remedy="a kernel is being compiled, or a lock of an earlier compile is waited for: remove stale locks in the compile caches (~/.cache/torch_extensions, ~/.cache/flashinfer, ~/.triton), and compile beforehand"),
+    _stands("nccl_error.stands_groups", frames=r"(?:pynccl\w*\.py:(?:__init__|ncclCommInitRank)|distributed_c10d\.py:(?:init_process_group|_new_process_group_helper|new_group|_store_based_barrier|split_group)|rendezvous\.py|parallel_state\.py:(?:init\w*|__init__)|:init_torch_distributed|:init_distributed_environment|:ncclCommInit\w*)\b", remedy="the ranks do not find each other: compare the addresses and interfaces of all nodes (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME), and start with NCCL_DEBUG=INFO"),
+    _stands("watchdog_hang.stands_forward", frames=r":(?:replay|run_batch|forward_batch_\w+|_forward_raw|event_loop_\w+|resolve\w*|synchronize|process_batch_result\w*|forward\w*)\b"),
 )
