@@ -249,21 +249,31 @@ def log_of(fraction: float, tokens: int, draft_first: bool, *, cell_kib: int = 6
     return "".join(f"[2026-01-01 00:00:00] {line}\n" for line in lines)
 
 
+def launched(folder: Path, sglang: str, tokens: int, draft_first: bool) -> Side:
+    """A run with one launch whose log is :func:`log_of`."""
+    info = side(name=f"{sglang}-{tokens}", sglang=sglang).info.model_copy(update={"launches": [], "finished": None})
+    run = Run.begin(folder, info)
+    # Under another name: the candidate shares its server.
+    run.note_launch({"candidate": "first", "also": ["c"], "log": "logs/c.log", "resolved": {}})
+    (run.logs / "c.log").write_text(log_of(0.9, tokens, draft_first))
+    run.add(make(value=tokens))
+    run.close(0)
+    return read_side(run.folder)
+
+
+def test_a_draft_pool_too_small_for_two_decimals_is_a_pool_of_unknown_size(tmp_path: Path) -> None:
+    old, new = (launched(tmp_path, "0.5.23", tokens, True) for tokens in (1000, 900))
+    assert "K size: 0.00 GB" in (old.folder / "logs" / "c.log").read_text()
+
+    (account,) = build(old, new).kv
+
+    assert not any("draft" in cause.text and "bytes per token" in cause.text for cause in account.causes)
+
+
 def test_a_kv_drop_is_put_down_to_draft_accounting_and_sized(tmp_path: Path) -> None:
     # 90 GiB x 0.9 - 60 = 21 GiB: 0.5.9 gives all to the target; 0.5.23 first takes 2 GiB of draft weights, then an
     # eighth of the target's bytes for the draft's own layers.
-    folders = []
-    for name, tokens, first in (("0.5.9", 344_064, False), ("0.5.23", 276_707, True)):
-        info = side(name=name, sglang=name).info.model_copy(update={"launches": [], "finished": None})
-        run = Run.begin(tmp_path, info)
-        # Under another name: the candidate shares its server.
-        run.note_launch({"candidate": "first", "also": ["c"], "log": "logs/c.log", "resolved": {}})
-        (run.logs / "c.log").write_text(log_of(0.9, tokens, first))
-        run.add(make(value=tokens))
-        run.close(0)
-        folders.append(run.folder)
-
-    dossier = build(*map(read_side, folders))
+    dossier = build(*(launched(tmp_path, *of) for of in (("0.5.9", 344_064, False), ("0.5.23", 276_707, True))))
 
     (account,) = dossier.kv
     causes = {cause.text.split(":")[0].split(" counted")[0]: cause.gib for cause in account.causes}

@@ -135,7 +135,8 @@ def _cell_changes(after: Observed, before: Observed) -> list[Change]:
     found = []
     for role in ("target", "draft"):
         a, b = _row(before, role), _row(after, role)
-        if a is not None and b is not None and abs(a - b) / a > 0.01:
+        # A pool of less than 5 MiB is printed as 0.00 GB: there is one, of unknown size.
+        if a and b and abs(a - b) / a > 0.01:
             found.append(Change(f"bytes per token, {role}", f"{a:.0f}", f"{b:.0f}"))
         elif (a is None) != (b is None) and (after.ready or before.ready):
             words = {True: "none", False: "a pool"}
