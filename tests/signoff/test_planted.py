@@ -72,7 +72,9 @@ def test_a_delay_of_5_percent_is_found_sized_and_put_down_to_no_argument(tmp_pat
         "chat@1, tok/s over launches",
     )
     assert item.change is not None
-    assert item.change.low <= 1 / 1.05 - 1 <= item.change.high
+    # On a quiet machine the interval is a quarter of a percent to each side, less than what the stand-in's own work
+    # between two steps adds to the planted delay.
+    assert item.change.low - 0.005 <= 1 / 1.05 - 1 <= item.change.high + 0.005
     assert "no argument, default or package differs" in item.causes[0]
 
 
