@@ -47,8 +47,8 @@ CANDIDATES = {
     .replace('extends = "tiny-tp2"', 'model = "recipe:tiny-llama-tp2"')
     .replace("[environment]", '[arguments]\ntp-size = 2\n[environment]\nSGLANG_CPU_OMP_THREADS_BIND = "0|1"')
     .replace("also_ranks = [4]\n", ""),
-    # Speculation at four users: bound by arithmetic, which launches repeat to a percent. A plain step of one user is
-    # bound by memory, and by what the machine's other guests do to it: a tenth from launch to launch.
+    # Speculation at four users is bound by arithmetic more than by memory, so that the other guests of a virtual
+    # machine disturb it less than a plain step of one user; they still do.
     "delay": SMOLLM2
     + """[arguments]
 dtype = "float32"
