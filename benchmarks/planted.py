@@ -49,17 +49,13 @@ CANDIDATES = {
     .replace("also_ranks = [4]\n", ""),
     # Speculation at four users is bound by arithmetic more than by memory, so that the other guests of a virtual
     # machine disturb it less than a plain step of one user; they still do.
-    "delay": SMOLLM2
-    + """[arguments]
-dtype = "float32"
-max-total-tokens = 4096
-max-running-requests = 16
-disable-overlap-schedule = true
-speculative-algorithm = "EAGLE3"
-speculative-draft-model-path = "recipe:eagle3-smollm2-135m"
-speculative-num-steps = 3
-speculative-eagle-topk = 1
-speculative-num-draft-tokens = 4
+    "delay": (ROOT / "fixtures/candidates/cpu/smollm2-eagle3.toml")
+    .read_text()
+    .partition("[expect.eagle3]")[0]
+    .replace('"smollm2-eagle3"', '"{name}"')
+    .replace('extends = "smollm2"', 'model = "recipe:smollm2-135m-instruct"')
+    .replace('suites = ["eagle3"]', "")
+    + """max-total-tokens = 4096
 [expect.kv]
 fill = 0
 [expect.speed]

@@ -72,8 +72,8 @@ def test_a_delay_of_5_percent_is_found_sized_and_put_down_to_no_argument(tmp_pat
         "chat@1, tok/s over launches",
     )
     assert item.change is not None
-    # On a quiet machine the interval is a quarter of a percent to each side, less than what the stand-in's own work
-    # between two steps adds to the planted delay.
+    # Four launches on a quiet machine make an interval of a quarter of a percent to each side, and one of 95 % misses
+    # the truth now and then: by half a percent it must not.
     assert item.change.low - 0.005 <= 1 / 1.05 - 1 <= item.change.high + 0.005
     assert "no argument, default or package differs" in item.causes[0]
 

@@ -39,7 +39,7 @@ def judge_systematic(baseline: Mapping[str, Answers], candidate: Mapping[str, An
     if len(baseline) != 2 or set(baseline) != set(candidate):
         raise DriftError(f"the systematic drift needs the same two loads of both: {list(baseline)}, {list(candidate)}")
     alone, loaded = baseline
-    noise = [step for chunk in _chunks(baseline[alone], baseline[loaded]) for step in chunk]
+    noise = [step for by_token in steps(baseline[alone], baseline[loaded]).values() for step in by_token]
     bound = max(LEAST_MEAN, SHARE * math.sqrt(math.fsum(step * step for step in noise) / len(noise)))
     pairs = zip(_chunks(baseline[alone], candidate[alone]), _chunks(baseline[loaded], candidate[loaded]), strict=True)
     chunks = [[one * other for one, other in zip(*pair, strict=True)] for pair in pairs]

@@ -58,8 +58,9 @@ class Diagnoser:
         remarks = [line for raw in self._tail.splitlines()[-3:] for line in split_records(0, raw, "")]
         self.incident.served = self.incident.served or _ANSWERED.search(self._tail) is not None
         if self._launches == 1:
-            self.incident.look_over(self._excerpt())
-            for at, line in enumerate(self._excerpt()):
+            excerpt = self._excerpt()
+            self.incident.look_over(excerpt)
+            for at, line in enumerate(excerpt):
                 self.incident.tell(line, self.reader.record, first=at == 0)
         self.incident.close(self.reader.record)
         self.incident.noted_hang = any(not line.stamped and is_remark_of_hanging(line.text) for line in remarks)
