@@ -19,6 +19,7 @@ pytest_plugins = [
     "fixtures.gate",
     "fixtures.preflight",
     "fixtures.server",
+    "fixtures.speed",
     "fixtures.worlds",
     "fixtures.resume",
     "fixtures.side_by_side",
@@ -31,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sglgate", "sglgate: judge real SGLang servers (choose a lane with -m)")
     group.addoption(
         "--stack", metavar="PYTHON", help="interpreter with the sglang to judge, or a container (default: .stacks/cpu)"
+    )
+    group.addoption(
+        "--against", metavar="PYTHON", help="interpreter with the sglang that serves now: speed is held against it"
     )
     group.addoption(
         "--attach", metavar="URL", help="judge a server that runs already, without launching or stopping one"

@@ -3,8 +3,8 @@
     python benchmarks/planted.py --stack .stacks/cpu --out FOLDER [--only fraction --only answers]
 
 A planted stack is the real one with the source of one module changed while it is imported; nothing on disk is. Each is
-judged by the lane, as the unchanged stack is, and both runs are signed off. Prints the items of each sign-off. The
-delay takes 2 x 5 launches and a quiet machine; the others 2 launches each.
+judged by the lane, as the unchanged stack is, and both runs are signed off. Prints the items of each sign-off. For the
+delay the launches of both stacks take turns (``--against``), on a quiet machine; the others take 2 launches each.
 """
 
 from __future__ import annotations
@@ -47,23 +47,21 @@ CANDIDATES = {
     .replace('extends = "tiny-tp2"', 'model = "recipe:tiny-llama-tp2"')
     .replace("[environment]", '[arguments]\ntp-size = 2\n[environment]\nSGLANG_CPU_OMP_THREADS_BIND = "0|1"')
     .replace("also_ranks = [4]\n", ""),
-    # Speculation at four users is bound by arithmetic more than by memory, so that the other guests of a virtual
-    # machine disturb it less than a plain step of one user; they still do.
-    "delay": (ROOT / "fixtures/candidates/cpu/smollm2-eagle3.toml")
-    .read_text()
-    .partition("[expect.eagle3]")[0]
-    .replace('"smollm2-eagle3"', '"{name}"')
-    .replace('extends = "smollm2"', 'model = "recipe:smollm2-135m-instruct"')
-    .replace('suites = ["eagle3"]', "")
-    + """max-total-tokens = 4096
+    # One thread: on two cores a step waits for the slower one, and takes longer and less evenly than on one.
+    "delay": SMOLLM2
+    + """[arguments]
+max-total-tokens = 4096
+[environment]
+OMP_NUM_THREADS = "1"
 [expect.kv]
 fill = 0
-[expect.speed]
-min_tok_per_s = 1
-launches = 5
-concurrency = 4
-requests = 4
-output_tokens = 32
+[expect.release]
+requests = 2
+output_tokens = 24
+max_loss = 0.03
+looks = [4, 6, 8, 12]
+aa_looks = [4, 6, 8]
+turns = 6
 """,
 }
 DEFAULT = "mem_fraction_static=mem_fraction_static,"
@@ -89,7 +87,7 @@ PLANTS = {
         "        return result\n\n"
         "    @scheduler_stage_method(SCHEDULER_STAGE_RUN_BATCH)\n    def _run_batch(",
         "delay",
-        "speed",
+        "as_declared or against_release",
     ),
 }
 SITE = """import importlib.machinery, importlib.util, sys
@@ -132,7 +130,7 @@ def overlay(folder: Path, stack: Path, changes: list[tuple[str, str, str]]) -> P
     return python
 
 
-def judge(folder: Path, python: Path, plant: Plant) -> Path:
+def judge(folder: Path, python: Path, plant: Plant, *options: str) -> Path:
     """One run of the lane; its folder."""
     (folder / "candidates").mkdir(parents=True, exist_ok=True)
     (folder / "candidates" / f"{plant.candidate}.toml").write_text(
@@ -141,7 +139,7 @@ def judge(folder: Path, python: Path, plant: Plant) -> Path:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "cpu", "-k", plant.tests, "-q"]
     paths = [f"--candidates={folder / 'candidates'}", f"--reports={folder / 'reports'}", f"--stack={python}"]
     environment = {**os.environ, "SGLGATE_STORE": str(folder / "history.sqlite")}
-    subprocess.run([*command, *paths, "--wait-for-node=600"], cwd=ROOT, env=environment, check=False)
+    subprocess.run([*command, *paths, "--wait-for-node=600", *options], cwd=ROOT, env=environment, check=False)
     return sorted((folder / "reports").glob("*-cpu-*"))[-1]
 
 
@@ -158,8 +156,9 @@ def main() -> None:
         change = (plant.module, plant.old, plant.new)
         plain = overlay(folder / "plain", stack, [MODEST])
         planted = overlay(folder / "planted", stack, [change] if plant.old == DEFAULT else [MODEST, change])
-        sides = [read_side(judge(folder / side, python, plant)) for side, python in (("old", plain), ("new", planted))]
-        text = markdown(build(*sides))
+        old = judge(folder / "old", plain, plant)
+        new = judge(folder / "new", planted, plant, f"--against={plain}")
+        text = markdown(build(read_side(old), read_side(new)))
         (folder / "signoff.md").write_text(text)
         print(f"\n=== planted: {name}\n{text}", flush=True)
 

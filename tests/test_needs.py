@@ -61,6 +61,14 @@ def test_speed_over_launches_costs_its_launches() -> None:
     assert launches(candidate("a", expect={"speed": {"min_tok_per_s": 1, "launches": 5}})) == 6
 
 
+def test_two_releases_cost_two_launches_a_block_and_first_as_many_of_the_one_that_serves_now() -> None:
+    one = candidate("a", expect={"release": {"looks": [3, 5], "aa_looks": [2, 4]}})
+    needs = in_order([one], two_releases=True)
+
+    assert launches(one) == 1
+    assert launches_by_candidate(needs).total() == fewest_launches(needs) == 1 + 2 * 2 + 2 * 3
+
+
 def test_a_window_costs_one_launch_below_and_one_above() -> None:
     assert launches(candidate("a", expect={"kv": {"window_margin": 0.03}})) == 3
 

@@ -32,11 +32,17 @@ class Need:
     once: bool = False
 
 
-def needs_of(candidate: Candidate) -> list[Need]:
-    """All that a candidate's gates need, in the order in which the suite asks."""
+def needs_of(candidate: Candidate, *, two_releases: bool = False) -> list[Need]:
+    """All that a candidate's gates need, in the order in which the suite asks; of a speed gate, the fewest blocks.
+
+    Args:
+        candidate: whose gates.
+        two_releases: whether the run holds speed against the release that serves now.
+    """
     # Deferred: pytest's collection needs no baseline.
     from sglgate.allreduce.question import baseline_of as allreduce_baseline
     from sglgate.eagle3.arms import baseline_of as plain_of
+    from sglgate.speed.releases import IN_TURN, OVER_LAUNCHES, before_of
 
     def need(gate: str, configuration: str, **how: bool | int) -> Need:
         return Need(candidate.name, gate, configuration, **how)  # type: ignore[arg-type]
@@ -49,7 +55,11 @@ def needs_of(candidate: Candidate) -> list[Need]:
         return [need("as_declared", own, fresh=1, fails=True)]
     needs = [need("as_declared", own, shared=True)]
     if expect.speed is not None:
-        needs.append(need("speed_over_launches", own, fresh=expect.speed.launches))
+        needs.append(need(OVER_LAUNCHES, own, fresh=expect.speed.launches))
+    if expect.release is not None and two_releases:
+        equal, compared = expect.release.aa_looks[0], expect.release.looks[0]
+        needs.append(need(IN_TURN, before_of(candidate).configuration, fresh=2 * equal + compared))
+        needs.append(need(IN_TURN, own, fresh=compared))
     if judged_by("kv") and expect.kv.relaunch:
         needs.append(need("two_launches_agree", own, fresh=1, shared=True))
     if judged_by("kv") and expect.kv.window_margin is not None:
@@ -105,13 +115,13 @@ def groups_of(candidates: Sequence[Candidate]) -> dict[str, tuple[int, int]]:
     return {c.name: first[c.configuration] for c in candidates}
 
 
-def in_order(candidates: Sequence[Candidate]) -> list[Need]:
+def in_order(candidates: Sequence[Candidate], *, two_releases: bool = False) -> list[Need]:
     """The needs of all candidates as a run meets them: in each group, first the gates that only share the server."""
     group = groups_of(candidates)
     needs = [
         (group[c.name], number > 0, rank, number, need)
         for rank, c in enumerate(candidates)
-        for number, need in enumerate(needs_of(c))
+        for number, need in enumerate(needs_of(c, two_releases=two_releases))
     ]
     return [item[-1] for item in sorted(needs, key=lambda item: item[:-1])]
 
@@ -146,7 +156,7 @@ def fewest_launches(needs: Iterable[Need]) -> int:
     timed: Counter[str] = Counter()
     least: dict[str, int] = {}
     for need in _once(needs):
-        if need.gate in ("speed_against_baseline", "speed_over_launches"):
+        if need.gate in ("speed_against_baseline", "speed_over_launches", "speed_against_release"):
             timed[need.configuration] += need.fresh
             continue
         fresh[need.configuration] += need.fresh

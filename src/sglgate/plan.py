@@ -43,7 +43,12 @@ class PlannedCandidate:
 
 
 def plan_run(
-    profile: Profile, candidates: Sequence[Candidate], reports: Path, folders: dict[str, Path]
+    profile: Profile,
+    candidates: Sequence[Candidate],
+    reports: Path,
+    folders: dict[str, Path],
+    *,
+    two_releases: bool = False,
 ) -> list[PlannedCandidate]:
     """Every candidate's share, in order.
 
@@ -52,10 +57,11 @@ def plan_run(
         candidates: what would be judged.
         reports: earlier runs, whose times teach.
         folders: where the models lie, by the candidate's ``model``; those that are not here are left out.
+        two_releases: whether speed is held against the release that serves now.
     """
     ready_s, total_s = past_ready_s(reports), past_total_s(reports)
     disk = {folder: (weight_bytes(folder), disk_bytes_per_s(folder)) for folder in set(folders.values())}
-    launches = launches_by_candidate(in_order(candidates))
+    launches = launches_by_candidate(in_order(candidates, two_releases=two_releases))
     planned = []
     for candidate in candidates:
         size, rate = disk.get(folders.get(candidate.model, Path()), (0, None))
@@ -69,7 +75,7 @@ def plan_run(
                 launches=launches[candidate.name],
                 total_s=total_s.get(candidate.name),
                 deadline_s=deadlines.ready_s,
-                alone=bool(candidate.expect.eagle3 and candidate.expect.eagle3.speed),
+                alone=bool(candidate.expect.speed or (candidate.expect.eagle3 and candidate.expect.eagle3.speed)),
                 ready_s=one_s,
                 basis=basis,
             )

@@ -58,7 +58,9 @@ def read_earlier(folder: Path) -> Earlier:
     return Earlier(folder, info, frozenset(judged))
 
 
-def require_same(earlier: Earlier, profile: str, candidates: Iterable[Candidate], stack: Stack) -> None:
+def require_same(
+    earlier: Earlier, profile: str, candidates: Iterable[Candidate], stack: Stack, against: Stack | None = None
+) -> None:
     """A run is one stack and one set of candidates, or its rows cannot stand side by side.
 
     Raises:
@@ -67,6 +69,7 @@ def require_same(earlier: Earlier, profile: str, candidates: Iterable[Candidate]
     info = earlier.info
     found: list[tuple[str, Any, Any]] = [("profile", info.profile, profile)]
     found.append(("stack", info.stack.get("digest"), stack.digest))
+    found.append(("against", info.against.get("digest"), against.digest if against else None))
     # As it was written: without secrets.
     now_asked = {c.name: redact_data(described(c)) for c in candidates}
     found.append(("candidates", sorted(info.candidates), sorted(now_asked)))

@@ -41,6 +41,8 @@ class RunInfo(BaseModel):
     replay: str = ""
     candidates: dict[str, dict[str, Any]] = {}
     stack: dict[str, Any] = {}
+    #: The release that served when this one was judged, if speed was held against it.
+    against: dict[str, Any] = {}
     node: dict[str, Any] = {}
     launches: list[dict[str, Any]] = []
     #: Candidates that this stack cannot launch, and why.

@@ -124,8 +124,13 @@ class Stack:
         }
 
 
-def find_stack(option: str | None, root: Path) -> Path | Container:
-    """The interpreter to judge: ``--stack``, else ``SGLGATE_STACK``, else the CPU stack that quickstart makes.
+def find_stack(option: str | None, root: Path, key: str = "--stack") -> Path | Container:
+    """The interpreter to judge: what ``option`` says, else ``SGLGATE_STACK``, else the CPU stack that quickstart makes.
+
+    Args:
+        option: the value of the command line's option, if it was given.
+        root: of the project.
+        key: the option's name, for the error.
 
     Raises:
         MisuseError: nothing executable is there.
@@ -133,7 +138,7 @@ def find_stack(option: str | None, root: Path) -> Path | Container:
     named = option or os.environ.get("SGLGATE_STACK")
     if named and (container := parse_container(named)) is not None:
         return container
-    origin = "--stack" if option else "SGLGATE_STACK" if named else ".stacks/cpu"
+    origin = key if option else "SGLGATE_STACK" if named else ".stacks/cpu"
     path = Path(named).expanduser() if named else root / ".stacks" / "cpu" / "bin" / "python"
     if path.is_dir():
         path = path / "bin" / "python"

@@ -13,12 +13,12 @@ from sglgate.config import Candidate
 from sglgate.config.eagle3 import Eagle3Need
 from sglgate.eagle3.acceptance import AcceptanceEstimate, estimate
 from sglgate.eagle3.both import BothArms, ask_both
-from sglgate.eagle3.cells import Cell, prompts_of
 from sglgate.errors import SglgateError
 from sglgate.evidence import Verdict
 from sglgate.launch import Server
 from sglgate.launch.pool import ServerPool
 from sglgate.load import run_load
+from sglgate.speed.cells import Cell, prompts_of
 
 
 @pytest.fixture

@@ -7,16 +7,21 @@ from pathlib import Path
 import pytest
 
 from fixtures.gate import Gate
+from fixtures.speed import History, judge_machine
 from sglgate.config import Candidate
 from sglgate.config.eagle3 import Eagle3Need
-from sglgate.eagle3.arms import baseline_of
-from sglgate.eagle3.cells import cells_of, prompts_of, rules_of
-from sglgate.eagle3.judge import judge_speed
-from sglgate.eagle3.measure import BlockRun, run_block
-from sglgate.eagle3.record import aa_detail, cell_detail
+from sglgate.decision import Order
+from sglgate.eagle3.arms import baseline_of, require_equal_arms
+from sglgate.eagle3.cells import cells_of, rules_of
+from sglgate.eagle3.record import cell_detail
 from sglgate.eagle3.why import explain_cell
 from sglgate.evidence import Verdict
 from sglgate.launch.pool import ServerPool
+from sglgate.speed.cells import prompts_of
+from sglgate.speed.judge import judge_speed
+from sglgate.speed.measure import BlockRun, run_block
+from sglgate.speed.record import noise_name
+from sglgate.stack import Stack
 from sglgate.telemetry import Telemetry
 
 pytestmark = [pytest.mark.relaunches, pytest.mark.usefixtures("whole_machine")]
@@ -28,6 +33,8 @@ def test_speed_against_baseline(
     telemetry: Telemetry,
     need: Eagle3Need,
     gate: Gate,
+    stack: Stack,
+    history: History,
     prompt_folder: Path,
 ) -> None:
     """Plain against plain, then plain against speculative, in ABBA order, until each cell's rule decides."""
@@ -36,33 +43,27 @@ def test_speed_against_baseline(
     baseline, cells = baseline_of(candidate), cells_of(need)
     prompts = prompts_of(prompt_folder, (cell.kind for cell in cells))
 
-    def block(order: str, arm: Candidate) -> BlockRun:
+    def block(order: Order, arm: Candidate) -> BlockRun:
         run = run_block(pool, telemetry, baseline, arm, order, cells, prompts)
         gate.show_log(run.baseline.log)
         gate.show_log(run.candidate.log)
         return run
 
+    def compared(order: Order) -> BlockRun:
+        run = block(order, candidate)
+        require_equal_arms(run.baseline.info, run.candidate.info, need.may_differ)
+        return run
+
     rules = rules_of(speed, telemetry.rules)
+    noise = {cell.name: noise_name("eagle3", baseline, cell) for cell in cells}
     found = judge_speed(
         rules,
         lambda order: block(order, baseline),
-        lambda order: block(order, candidate),
+        compared,
         aa_looks=speed.aa_looks,
-        may_differ=need.may_differ,
+        priors=history(stack, noise),
     )
-    # Green cells first: a red one ends the test, and the page shall show all that was measured.
-    for cell, fit in sorted(found.fitness.items(), key=lambda item: item[1].verdict is not Verdict.PASS):
-        gate.judge(
-            f"{cell}: equal arms differ by",
-            abs(fit.drift) if fit.drift is not None else None,
-            fit.drift_limit,
-            "at_most",
-            "ratio",
-            verdict=fit.verdict or Verdict.UNFIT,
-            reason=fit.reason,
-            n=fit.n,
-            detail=aa_detail(cell, rules[cell], found.aa_runs),
-        )
+    judge_machine(gate, found, rules, noise, stack)
     assert found.family is not None
     by_name = {cell.name: cell for cell in cells}
     for name, decision in sorted(found.family.decisions.items(), key=lambda item: item[1].verdict is not Verdict.PASS):

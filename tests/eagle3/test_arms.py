@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sglgate.config import Candidate
-from sglgate.eagle3.arms import baseline_of, unequal_arms
+from sglgate.config.eagle3 import SpeedNeed
+from sglgate.decision import CPU_VOID_RULES
+from sglgate.eagle3.arms import UnequalArmsError, baseline_of, require_equal_arms, unequal_arms
+from sglgate.eagle3.cells import rules_of
 from sglgate.errors import MisuseError
 
 SPECULATION = {"speculative-algorithm": "EAGLE3", "speculative-num-steps": 3, "speculative-draft-model-path": "d"}
@@ -60,3 +63,16 @@ def test_a_value_that_only_one_server_states_is_a_difference():
 def test_the_limit_that_the_scheduler_set_itself_is_compared():
     plain, spec = ({"internal_states": [{"effective_max_running_requests_per_dp": n, "x": n}]} for n in (2048, 48))
     assert list(unequal_arms(plain, spec)) == ["effective_max_running_requests_per_dp"]
+
+
+def test_unequal_arms_end_the_comparison_by_name():
+    with pytest.raises(UnequalArmsError, match="max_running_requests"):
+        require_equal_arms({}, {"max_running_requests": 48})
+    require_equal_arms({}, {"max_running_requests": 48}, {"max-running-requests": "one user at a time"})
+
+
+def test_a_win_and_a_margin_become_rules_with_their_own_looks():
+    need = SpeedNeed(min_ratio={"chat@1": 1.1}, max_loss={"json@4": 0.03}, looks=[2, 4])
+    rules = rules_of(need, CPU_VOID_RULES)
+    assert {name: rule.threshold for name, rule in rules.items()} == {"chat@1": 1.1, "json@4": 0.97}
+    assert rules["chat@1"].cap == 4

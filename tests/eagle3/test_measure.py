@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sglgate.eagle3.arms import baseline_of, unequal_arms
-from sglgate.eagle3.cells import Cell
-from sglgate.eagle3.measure import run_arm, run_block
 from sglgate.eagle3.why import explain_cell
 from sglgate.errors import UnfitError
 from sglgate.load import ClientLimits, PromptSet
+from sglgate.speed.cells import Cell
+from sglgate.speed.measure import run_arm, run_block
 
 # A busy machine may hold this process up at will: what is asked here is not the time.
 ANY_CLIENT = ClientLimits(99.0, lag_p99_ms=1e6, send_delay_p99_ms=1e6, least_ticks=0, in_flight_share=0)
@@ -31,8 +31,8 @@ def test_a_block_launches_both_arms_in_order_and_explains_itself(fake_pool, tele
     assert 0 <= block.candidate_facts["foreign_cpu_share"] <= 1.05
     why = explain_cell("chat@1", [run], target_ratio=1.05)
     # How long a step looks to a client that was held up is the machine's affair; whose it is, is ours.
-    assert why.times.plain_ms == run.baseline.results["chat@1"].metrics.gap_ms.mean
-    assert why.times.round_ms == run.candidate.results["chat@1"].metrics.gap_ms.mean
+    assert why.times.plain_ms == run.baseline.metrics("chat@1")[0].gap_ms.mean
+    assert why.times.round_ms == run.candidate.metrics("chat@1")[0].gap_ms.mean
     assert why.accept_length > 1.5
     assert why.predicted_ratio == pytest.approx(why.accept_length / why.break_even_accept_length)
     assert why.measured_ratio == pytest.approx(block.candidate / block.baseline)

@@ -25,14 +25,14 @@ from sglgate.config import Candidate, load_candidates, load_profiles
 from sglgate.config.candidate_files import select
 from sglgate.decision import CPU_VOID_RULES, Block, Rule, drive
 from sglgate.eagle3.arms import baseline_of
-from sglgate.eagle3.cells import Cell, prompts_of
-from sglgate.eagle3.judge import judge_fitness
-from sglgate.eagle3.measure import BlockRun, flush, measure_cell, run_arm
 from sglgate.errors import UnfitError
 from sglgate.evidence import Verdict
 from sglgate.launch.pool import ServerPool
 from sglgate.launch.server import Server
 from sglgate.load import ClosedLoop, LoadPlan, PromptSet, run_load
+from sglgate.speed.cells import Cell, prompts_of
+from sglgate.speed.judge import judge_fitness
+from sglgate.speed.measure import BlockRun, flush, measure_cell, run_arm
 from sglgate.stack import cache_folder, read_stack
 from sglgate.telemetry import Telemetry
 from tests.eagle3.judging import ROOT, judge, red

@@ -1,20 +1,19 @@
-"""What the page and the store read in the evidence: every block, rates over the valid ones, A/A by name."""
+"""What the page and the store read in the evidence: every block, rates over the valid ones."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from sglgate.decision import CPU_VOID_RULES, Rule
-from sglgate.eagle3.cells import Cell
-from sglgate.eagle3.measure import ArmRun, BlockRun
-from sglgate.eagle3.record import aa_detail, cell_detail
+from sglgate.eagle3.record import cell_detail
 from sglgate.eagle3.why import explain_cell
 from sglgate.load.results import Acceptance
 from sglgate.load.stats import Summary
+from sglgate.speed.cells import Cell
+from sglgate.speed.measure import ArmRun, BlockRun
 
 CLEAN = {"foreign_cpu_share": 0.0, "throttled_share": 0.0}
 BUSY = {"foreign_cpu_share": 0.5, "throttled_share": 0.0}
@@ -27,7 +26,7 @@ def arm(rate, facts=CLEAN, accepted=None):
     gap = Summary.of([1000 / rate]) if rate else None
     metrics = SimpleNamespace(tok_per_s=rate, gap_ms=gap, acceptance=accepted)
     result = SimpleNamespace(usable=rate is not None, metrics=metrics)
-    return ArmRun("arm", Path("logs/arm.1.log"), {}, facts, {CELL.name: result})
+    return ArmRun("arm", Path("logs/arm.1.log"), {}, facts, {CELL.name: [result]})
 
 
 def run(plain, speculative, order="AB", facts=CLEAN):
@@ -56,9 +55,3 @@ def test_what_was_not_measured_is_null_and_no_number():
     assert found["speculative_tok_per_s"] is None
     assert found["blocks"][0]["ratio"] is None
     assert found["cost"] is None
-
-
-def test_the_history_gets_the_valid_blocks_of_equal_arms():
-    assert aa_detail(CELL.name, RULE, RUNS) == {
-        "aa_log_ratios": {"eagle3/tok_per_s/chat@4": [pytest.approx(math.log(0.8)), pytest.approx(math.log(1.25))]}
-    }

@@ -15,6 +15,7 @@ class _Server:
     def __init__(self, candidate: SimpleNamespace, log: Path) -> None:
         self.candidate, self.log, self.stopped, self.problem = candidate, log, 0, None
         self.configuration = "as it is made"
+        self.frozen = False
 
     def start(self) -> None:
         if self.candidate.fails:
@@ -24,6 +25,9 @@ class _Server:
         self.stopped += 1
         if self.candidate.sticks:
             raise LeftoverError("memory is not back", phase="stop")
+
+    def freeze(self) -> None:
+        self.frozen = True
 
     def dead(self) -> str | None:
         return self.problem
@@ -117,6 +121,31 @@ def test_an_interrupted_stop_leaves_the_server_to_the_next(
     pool.stop()
 
     assert made[0].stopped == 1
+
+
+def test_two_stand_together_each_held_still_and_the_last_goes_first(pool: ServerPool, made: list[_Server]) -> None:
+    ended: list[str] = []
+    pool.get(candidate("alone"))
+    with pool.together(candidate("one"), candidate("two")) as servers:
+        assert [server.candidate.name for server in servers] == ["one", "two"]
+        assert all(server.frozen for server in servers)
+        assert [server.stopped for server in made] == [1, 0, 0]
+        for server in made[1:]:
+            server.stop = lambda _=None, name=server.candidate.name: ended.append(name)
+
+    assert ended == ["two", "one"]
+    assert not pool.is_running
+
+
+def test_nobody_is_handed_a_server_that_is_held_still(pool: ServerPool, made: list[_Server]) -> None:
+    def fail() -> None:
+        with pool.together(candidate("one"), candidate("broken", LaunchError("no", phase="weights"))):
+            raise AssertionError("unreached")
+
+    with pytest.raises(LaunchError):
+        fail()
+    assert not pool.get(candidate("one")).frozen
+    assert [server.stopped for server in made] == [1, 0, 0]
 
 
 def test_a_failed_launch_is_not_retried(pool: ServerPool, made: list[_Server]) -> None:

@@ -7,11 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from sglgate.container import parse_container
+from sglgate.errors import NotExercisedError
 from sglgate.launch import LaunchError, LeftoverError, Server
 from sglgate.launch.client import ServerError
 from sglgate.launch.leftovers import TAG, tag
@@ -231,3 +234,36 @@ def marked(mark: str) -> list[int]:
         except psutil.Error:
             continue
     return found
+
+
+def test_a_server_that_is_held_still_runs_nowhere_and_goes_on_where_it_stopped(make_server: MakeServer) -> None:
+    with make_server() as server:
+        server.freeze()
+        states = {process.pid: process.status() for process in living(server) if process.pid != os.getpid()}
+        # The keeper bears the tag too, and must hear when to wake it.
+        keeper = psutil.Process(server.pid).ppid()
+        assert server.pid in states
+        assert {state for pid, state in states.items() if pid != keeper} == {psutil.STATUS_STOPPED}
+        with pytest.raises(ServerError):
+            server.client.generate("Hello", max_new_tokens=2, deadline_s=0.5)
+        server.thaw()
+        assert server.client.generate("Hello", max_new_tokens=2, deadline_s=5)["output_ids"] == [1, 1]
+    assert living(server) == []
+
+
+@pytest.mark.parametrize("fault", ["", "orphan", "ignores-sigterm"])
+def test_a_server_that_is_held_still_is_ended_like_any_other(make_server: MakeServer, fault: str) -> None:
+    server = make_server(*filter(None, [fault]))
+    server.start()
+    server.freeze()
+    server.stop(grace_s=0.5)
+
+    assert living(server) == []
+
+
+def test_a_server_in_a_container_cannot_be_held_still(make_server: MakeServer) -> None:
+    server = make_server()
+    server.stack = replace(server.stack, python=parse_container("docker run image"))
+
+    with pytest.raises(NotExercisedError, match="held still"):
+        server.freeze()

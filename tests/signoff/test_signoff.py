@@ -103,6 +103,67 @@ def test_a_ratio_is_not_asked_for_less_than_its_own_gate_allows() -> None:
     assert build(ratio(1.03), ratio(1.03)).decision is Decision.NOT_ENOUGH
 
 
+def in_turn(value: float | None, half: float, verdict: str = "PASS", against: str = "0.5.9", **fields) -> Evidence:
+    return make(
+        "speed_against_release",
+        **{
+            "suite": "launch",
+            "metric": "chat@1: tok/s over that of the release that serves now",
+            "unit": "ratio",
+            "value": value,
+            "interval": None if value is None else (value - half, value + half),
+            "bound": 0.97,
+            "verdict": verdict,
+            "detail": {"against": against, "cell": "chat@1"},
+            **fields,
+        },
+    )
+
+
+NOISY = timed(100, 0.2, gate="speed_over_launches", metric="chat@1, tok/s over launches")
+
+
+UNFIT = in_turn(None, 0, "UNFIT", metric="chat@1: equal arms differ by", detail={})
+
+
+@pytest.mark.parametrize(
+    ("record", "kinds", "decision"),
+    [
+        (in_turn(1.0, 0.02), [], Decision.GO),
+        (in_turn(1.1, 0.02), [Kind.GAIN], Decision.GO),
+        (in_turn(0.95, 0.01, "FAIL"), [Kind.REGRESSION], Decision.NO_GO),
+        # A gate with a wide bound is green, and the loss is one all the same.
+        (in_turn(0.95, 0.01, bound=0.75), [Kind.REGRESSION], Decision.NO_GO),
+        (in_turn(0.98, 0.04, "INCONCLUSIVE"), [Kind.UNJUDGED], Decision.NOT_ENOUGH),
+        # Whether it is more than the gate allows is open; that it is a loss is not.
+        (in_turn(0.95, 0.03, "INCONCLUSIVE"), [Kind.REGRESSION], Decision.NO_GO),
+        # Nothing is settled: the two runs are asked as well.
+        (UNFIT, [Kind.UNJUDGED, Kind.UNRESOLVED], Decision.NOT_ENOUGH),
+        (in_turn(None, 0, "FAIL"), [Kind.REGRESSION, Kind.UNRESOLVED], Decision.NO_GO),
+    ],
+)
+def test_releases_that_took_turns_settle_what_two_runs_are_too_noisy_for(record, kinds, decision) -> None:
+    dossier = build(side(NOISY), side(NOISY, record))
+
+    assert [item.kind for item in dossier.items] == kinds
+    assert dossier.decision is decision
+    if Kind.REGRESSION in kinds and record.value:
+        assert dossier.items[0].change.value == pytest.approx(-0.05)
+
+
+def test_speed_that_was_held_against_another_stack_is_no_evidence_of_this_pair() -> None:
+    dossier = build(side(NOISY), side(NOISY, in_turn(1.0, 0.02, against="somebody's")))
+
+    assert dossier.decision is Decision.NOT_ENOUGH
+    assert "speed was held against" in dossier.doubts[0]
+
+
+def test_that_the_first_run_took_turns_with_its_own_predecessor_does_not_matter() -> None:
+    earlier = in_turn(0.9, 0.01, "FAIL", against="0.5.8")
+
+    assert build(side(NOISY, earlier), side(NOISY, in_turn(1.0, 0.02))).decision is Decision.GO
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kind", "decision"),
     [

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect, text
 
 from sglgate.cli import main
-from sglgate.decision import NoisePrior, pool
+from sglgate.decision import NoisePrior, NoPrior, pool
 from sglgate.errors import MisuseError
 from sglgate.evidence import AA_DETAIL
 from sglgate.store import (
@@ -26,6 +27,7 @@ from sglgate.store import (
     board,
     import_run,
     node_digest,
+    recorded_noise,
     records,
     remember,
     results,
@@ -284,6 +286,27 @@ def test_noise_of_a_node_is_kept_for_pooling(where: str, make_run) -> None:
     assert sorted(record.log_ratio for record in history) == sorted(ratios * 3)
     assert isinstance(pool(history, now=history[-1].at, **wanted), NoisePrior)
     assert elsewhere == []
+
+
+def test_a_gate_gets_the_noise_of_its_own_machine_stack_and_load_or_the_reason_why_not(make_run, tmp_path) -> None:
+    reports = tmp_path / "reports"
+    asked = {"node": node_digest({"cpu": "a CPU", "cores": 2}), "stack": "s", "profile": "cpu"}
+    assert "no history: " in recorded_noise(reports, **asked, metrics={"chat@1": "speed"})["chat@1"].reason
+    day = timedelta(days=1)
+    reports.mkdir()
+    with Store(str(reports / "history.sqlite"), create=True) as store:
+        for back in (1, 2, 3):
+            at = (datetime.now(UTC) - back * day).isoformat(timespec="milliseconds")
+            ratios = [0.01, -0.012, 0.008, -0.009]
+            record = make_evidence(at=at, stack="s", detail={AA_DETAIL: {"speed": ratios}})
+            import_run(store, make_run(record, name=f"r{back}", started=at))
+
+    found = recorded_noise(reports, **asked, metrics={"chat@1": "speed", "chat@4": "of another load"})
+
+    assert isinstance(found["chat@1"], NoisePrior)
+    assert isinstance(found["chat@4"], NoPrior)
+    for key in asked:
+        assert isinstance(recorded_noise(reports, **asked | {key: "x"}, metrics={"chat@1": "speed"})["chat@1"], NoPrior)
 
 
 def test_the_command_imports_lists_and_follows(make_run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

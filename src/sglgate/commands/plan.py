@@ -24,6 +24,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--candidates", type=Path, help="folder of candidates (default: fixtures/candidates/PROFILE)")
     parser.add_argument("--candidate", action="append", default=[], metavar="NAME", help="only this one; repeatable")
     parser.add_argument("--stack", metavar="PYTHON", help="the interpreter with the sglang to judge")
+    parser.add_argument("--against", metavar="PYTHON", help="the interpreter with the sglang that serves now")
     parser.add_argument("--no-stack", action="store_true", help="do not check the candidates against a stack")
     parser.add_argument("-n", type=int, default=1, metavar="N", help="workers side by side, as pytest's -n")
     parser.add_argument("--json", action="store_true", help="machine-readable")
@@ -53,8 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if not args.no_stack:
         stack = read_stack(find_stack(args.stack, args.root))
         candidates, left_out = check_candidates(stack, candidates, profile.environment, args.candidate)
-    planned = plan_run(profile, candidates, args.root / "reports", models_here(candidates, args.root))
-    fewest = fewest_launches(in_order(candidates))
+    against = read_stack(find_stack(args.against, args.root, "--against")) if args.against else None
+    two = against is not None
+    models = models_here(candidates, args.root)
+    planned = plan_run(profile, candidates, args.root / "reports", models, two_releases=two)
+    fewest = fewest_launches(in_order(candidates, two_releases=two))
     if args.json:
         checked = {"stack": stack.digest, "sglang": stack.sglang} if stack else None
         rows = [dataclasses.asdict(item) | {"expected_s": item.expected_s} for item in planned]
@@ -66,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"left out: {name}, {why}")
     checked_text = f"accepted by SGLang {stack.sglang}" if stack else "NOT checked against a stack"
     print(f"arguments and environment names {checked_text}")
+    if against:
+        print(f"speed is held against SGLang {against.sglang}, launch by launch in turn: at least so many launches")
     return int(ExitCode.GREEN)
 
 

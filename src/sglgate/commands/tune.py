@@ -56,14 +56,14 @@ def run(args: argparse.Namespace) -> int:
     from sglgate.config import load_candidates, load_profiles
     from sglgate.config.candidate_files import select
     from sglgate.eagle3.arms import baseline_of, in_words, unequal_arms
-    from sglgate.eagle3.cells import Cell, prompts_of
-    from sglgate.eagle3.measure import flush, measure_cell
     from sglgate.eagle3.tune import Figures, Setting, tune
     from sglgate.errors import ExitCode, MisuseError
     from sglgate.launch.node_lock import NodeLock, default_lock_file
     from sglgate.launch.pool import ServerPool
     from sglgate.launch.server import Server
     from sglgate.node import Live, require_node
+    from sglgate.speed.cells import Cell, prompts_of
+    from sglgate.speed.measure import flush, measure_cell
     from sglgate.stack import check_arguments, find_stack, read_stack
 
     profiles = load_profiles(args.root / "fixtures" / "profiles")

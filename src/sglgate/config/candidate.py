@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from sglgate.causes import KNOWN_CAUSES
-from sglgate.config.eagle3 import Eagle3Need
+from sglgate.config.eagle3 import Eagle3Need, Looks, Template
 from sglgate.config.profile import ArgumentValue, Name, _Strict
 from sglgate.errors import nearest
 
@@ -86,15 +86,33 @@ class AllreducePath(_Strict):
     refused: ExpectedRefusal | None = Field(default=None, description="the path that `path` serves instead of")
 
 
-class SpeedOverLaunches(_Strict):
-    """Tokens per second, with an interval over launches: what another release is held against in a sign-off."""
-
-    min_tok_per_s: float = Field(gt=0, description="floor of the whole interval")
-    launches: int = Field(default=8, ge=3, description="fresh launches; the interval is over them")
+class _Load(_Strict):
     kind: str = Field(default="chat", description="prompt set")
     concurrency: int = Field(default=1, gt=0, description="requests at once")
     requests: int = Field(default=8, gt=0, description="measured requests a launch")
     output_tokens: int = Field(default=64, ge=2, description="tokens of each request")
+    template: Template = "{prompt}"
+
+
+class SpeedAgainstRelease(_Load):
+    """Tokens per second of this release over that of the one that serves now, where a run names it (``--against``)."""
+
+    max_loss: float = Field(default=0.03, gt=0, lt=1, description="what may be lost, a fraction of tokens per second")
+    looks: Looks = Field(default=[2, 4, 6, 8], description="valid blocks at which a verdict may fall; last: cap")
+    aa_looks: Looks = Field(default=[2, 4, 6], description="the same for the release against itself, before")
+    turns: int = Field(
+        default=0,
+        ge=0,
+        multiple_of=2,
+        description="both servers up at once, answering in so many turns of a block; 0: one launch after the other",
+    )
+
+
+class SpeedOverLaunches(_Load):
+    """Tokens per second, with an interval over launches: what another release is held against in a sign-off."""
+
+    min_tok_per_s: float = Field(gt=0, description="floor of the whole interval")
+    launches: int = Field(default=8, ge=3, description="fresh launches; the interval is over them")
 
 
 class Expect(_Strict):
@@ -102,6 +120,7 @@ class Expect(_Strict):
 
     failure: ExpectedFailure | None = None
     speed: SpeedOverLaunches | None = None
+    release: SpeedAgainstRelease | None = None
     kv: KvNeed = KvNeed()
     allreduce: AllreducePath | None = None
     eagle3: Eagle3Need | None = None

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sglgate.config.profile import _Strict
 
+
+def _ascending(looks: list[int]) -> list[int]:
+    if not looks or looks[0] < 2 or looks != sorted(set(looks)):
+        raise ValueError("must be ascending counts, the first at least 2")
+    return looks
+
+
+def _has_prompt(template: str) -> str:
+    if "{prompt}" not in template:
+        raise ValueError("has no {prompt}")
+    return template
+
+
+Looks = Annotated[list[int], AfterValidator(_ascending)]
+Template = Annotated[
+    str,
+    AfterValidator(_has_prompt),
+    Field(description="text around each prompt; a draft accepts little without the one that it was trained with"),
+]
 _CELL: Final = re.compile(r"^[a-z0-9_]+@[1-9][0-9]*$")
 
 
@@ -24,8 +43,8 @@ class SpeedNeed(_Strict):
     requests: int = Field(default=16, gt=0, description="measured requests per cell and launch")
     output_tokens: int = Field(default=128, ge=2, description="tokens of each request")
     design_effect: float = Field(default=0.05, gt=0, lt=1, description="the difference that must be seen, a fraction")
-    looks: list[int] = Field(default=[2, 4, 6, 8], description="valid blocks at which a verdict may fall; last: cap")
-    aa_looks: list[int] = Field(default=[2, 4, 6], description="the same for plain against plain, before")
+    looks: Looks = Field(default=[2, 4, 6, 8], description="valid blocks at which a verdict may fall; last: cap")
+    aa_looks: Looks = Field(default=[2, 4, 6], description="the same for plain against plain, before")
 
     @field_validator("min_ratio", "max_loss")
     @classmethod
@@ -47,10 +66,6 @@ class SpeedNeed(_Strict):
             raise ValueError("a max_loss of 1 or more would accept anything")
         if any(ratio < 1 for ratio in self.min_ratio.values()) and not self.slower_because:
             raise ValueError("a min_ratio below 1 lets speculation lose: say why in slower_because")
-        for name in ("looks", "aa_looks"):
-            looks = getattr(self, name)
-            if not looks or looks[0] < 2 or looks != sorted(set(looks)):
-                raise ValueError(f"{name} must be ascending counts, the first at least 2")
         return self
 
     @property
@@ -93,7 +108,7 @@ class AcceptanceNeed(_Strict):
 class Eagle3Need(_Strict):
     """What speculation must bring: same answers, acceptance, speed, each judged by itself."""
 
-    template: str = Field(default="{prompt}", description="text around each prompt; the draft was trained with it")
+    template: Template = "{prompt}"
     may_differ: dict[str, str] = Field(
         default={}, description="resolved server argument -> why the arms may differ in it"
     )
@@ -101,10 +116,3 @@ class Eagle3Need(_Strict):
     answers: AnswersNeed = AnswersNeed()
     acceptance: AcceptanceNeed = AcceptanceNeed()
     speed: SpeedNeed | None = Field(default=None, description="absent: speed is not compared")
-
-    @field_validator("template")
-    @classmethod
-    def _has_prompt(cls, template: str) -> str:
-        if "{prompt}" not in template:
-            raise ValueError("has no {prompt}")
-        return template

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sglgate.config import Candidate
-from sglgate.errors import MisuseError
+from sglgate.errors import MisuseError, SglgateError
 
 PREFIX: Final = "speculative-"
 #: What differs between any two launches, or follows from the name of the arm and from nothing else.
@@ -16,6 +16,16 @@ _OF_A_LAUNCH: Final = frozenset(
 )
 #: Of the scheduler's state these are limits that it set itself, so they belong to the arm.
 _SCHEDULER_LIMITS: Final = ("effective_max_running_requests_per_dp",)
+
+
+class UnequalArmsError(SglgateError):
+    """The arms differ in more than speculation: their ratio would not be that of speculation."""
+
+    def __init__(self, differences: Mapping[str, tuple[object, object]]) -> None:
+        self.differences = dict(differences)
+        super().__init__(
+            "the arms are not equal: " + in_words(differences) + "; pin it in [arguments], or name it in may_differ"
+        )
 
 
 def is_speculative(candidate: Candidate) -> bool:
@@ -64,6 +74,14 @@ def unequal_arms(
         if values[0] != values[1]:
             found[name] = values
     return found
+
+
+def require_equal_arms(
+    baseline: Mapping[str, Any], candidate: Mapping[str, Any], may_differ: Mapping[str, str] | None = None
+) -> None:
+    """Raise UnequalArmsError where :func:`unequal_arms` finds anything."""
+    if differences := unequal_arms(baseline, candidate, may_differ):
+        raise UnequalArmsError(differences)
 
 
 def _flat(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from sglgate.eagle3.cost_model import AllReduces, CostExplanation, StepTimes, explain
-from sglgate.eagle3.measure import ArmRun, BlockRun
+from sglgate.speed.measure import ArmRun, BlockRun
 
 
 def explain_cell(
@@ -23,7 +23,8 @@ def explain_cell(
     lengths = [
         metrics.acceptance.accept_length
         for run in runs
-        if (metrics := run.candidate.results[cell].metrics) and metrics.acceptance
+        for metrics in run.candidate.metrics(cell)
+        if metrics.acceptance
     ]
     rates = [(run.baseline.tok_per_s(cell), run.candidate.tok_per_s(cell)) for run in runs]
     ratios = [b / a for a, b in rates if a and b]
@@ -39,5 +40,5 @@ def explain_cell(
 
 
 def _mean_gap_ms(cell: str, arms: Iterable[ArmRun]) -> float | None:
-    gaps = [m.gap_ms.mean for arm in arms if (m := arm.results[cell].metrics) and m.gap_ms]
+    gaps = [m.gap_ms.mean for arm in arms for m in arm.metrics(cell) if m.gap_ms]
     return fmean(gaps) if gaps else None

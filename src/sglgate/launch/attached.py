@@ -156,15 +156,15 @@ class AttachedPool(ServerPool):
 
     def get(self, candidate: Candidate) -> Server:
         """The server."""
-        if self._running is None:
+        if not self._running:
             server = self._make(candidate, self._logs / f"{file_name(candidate.name)}.attached.log", ())
             server.start()
             server.configuration = candidate.configuration
-            self._running = server
+            self._running.append(server)
             self._note(server, None)
-        if self._running.configuration != candidate.configuration:
+        if self._running[0].configuration != candidate.configuration:
             raise NotExercisedError(_NO_LAUNCH)
-        return self._running
+        return self._running[0]
 
     def fresh(self, candidate: Candidate) -> NoReturn:
         """What needs a launch of its own is not exercised."""

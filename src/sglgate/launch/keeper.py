@@ -5,8 +5,10 @@ parent was, is in the end a child of the keeper. "No process of the server lives
 kernel says ECHILD. And its stdin is a pipe from the suite: when the suite dies, even by ``kill -9``, the pipe closes
 and the keeper kills the server.
 
-stdin: one line, ``stop SECONDS`` (grace between SIGTERM and SIGKILL); end of file means kill now.
-stdout: JSON lines: {"started": pid}, {"exited": returncode}, {"stopped": true, "killed": n} at the very end.
+stdin: lines: ``freeze``, ``thaw``, and at the end ``stop SECONDS`` (grace between SIGTERM and SIGKILL); its end means
+to kill now.
+stdout: JSON lines: {"started": pid}, {"frozen": true or false}, {"exited": returncode}, {"stopped": true, "killed": n}
+at the very end.
 """
 
 import contextlib
@@ -18,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -85,11 +88,31 @@ class Keeper:
                 self.server.returncode = os.waitstatus_to_exitcode(status)
                 _say(exited=self.server.returncode)
 
+    def freeze(self) -> None:
+        """No process of the server runs any more, until :meth:`thaw`; one that is being forked is caught by and by."""
+        stopped: set[int] = set()
+        while fresh := set(descendants(os.getpid())) - stopped:
+            self._signal(fresh, signal.SIGSTOP)
+            stopped |= fresh
+        _say(frozen=True)
+
+    def thaw(self) -> None:
+        """All of it runs again."""
+        self._signal(descendants(os.getpid()), signal.SIGCONT)
+        _say(frozen=False)
+
+    @staticmethod
+    def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def stop(self, grace_s: float) -> None:
         """SIGTERM to the server, SIGKILL to all that is left after ``grace_s``, until the kernel says none lives."""
+        # What is frozen could not hear it.
+        self._signal(descendants(os.getpid()), signal.SIGCONT)
         if not self.exited and grace_s > 0:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.server.pid, signal.SIGTERM)
+            self._signal([self.server.pid], signal.SIGTERM)
         end, killed = time.monotonic() + grace_s, set()
         while self.reap():
             if select.select([0], [], [], 0)[0]:
@@ -97,10 +120,9 @@ class Keeper:
                 words = os.read(0, 1024).split()
                 end = min(end, time.monotonic() + (float(words[-1]) if words else 0.0))
             if time.monotonic() >= end or self.exited:
-                for pid in descendants(os.getpid()):
-                    killed.add(pid)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                left = descendants(os.getpid())
+                killed.update(left)
+                self._signal(left, signal.SIGKILL)
             time.sleep(_POLL_S)
         if self._gone():
             _say(stopped=True, killed=len(killed))
@@ -121,9 +143,16 @@ class Keeper:
         while True:
             alive = self.reap()
             ready, _, _ = select.select([0], [], [], _POLL_S if alive else None)
-            if ready:
-                words = os.read(0, 1024).split()
-                self.stop(float(words[1]) if words[:1] == [b"stop"] else 0.0)
+            if not ready:
+                continue
+            words = os.read(0, 1024).split()
+            # One order at a time: the suite waits for each answer, save when it stops.
+            if words == [b"freeze"]:
+                self.freeze()
+            elif words == [b"thaw"]:
+                self.thaw()
+            else:
+                self.stop(float(words[-1]) if b"stop" in words else 0.0)
                 return
 
 

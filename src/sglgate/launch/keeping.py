@@ -18,6 +18,7 @@ _KEEPER: Final = Path(__file__).with_name("keeper.py")
 _START_DEADLINE_S: Final = 10.0
 #: What the kernel may need to tear down a killed process that holds tens of GiB.
 _KILL_DEADLINE_S: Final = 60.0
+_FREEZE_DEADLINE_S: Final = 10.0
 
 
 class Kept:
@@ -40,6 +41,7 @@ class Kept:
         self.returncode: int | None = None
         self.stopped = False
         self.killed = 0
+        self.frozen = False
         self._buffer = b""
         self._failed: str | None = None
         self._started: int | None = None
@@ -88,8 +90,31 @@ class Kept:
             self._started = message.get("started", self._started)
             self.returncode = message.get("exited", self.returncode)
             self._failed = message.get("failed", self._failed)
+            self.frozen = message.get("frozen", self.frozen)
             if message.get("stopped"):
                 self.stopped, self.killed = True, message["killed"]
+
+    def freeze(self, still: bool = True) -> None:
+        """Hold every process of the command still, or let all run again; returns when it is so.
+
+        Raises:
+            LaunchError: the keeper did not say that it is so.
+        """
+        self._tell("freeze" if still else "thaw")
+        end = time.monotonic() + _FREEZE_DEADLINE_S
+        while self.frozen is not still:
+            self.listen()
+            if self.lost or time.monotonic() > end:
+                word = "held still" if still else "woken"
+                raise LaunchError(f"the processes of pid {self.pid} cannot be {word}", phase="serving", log=self.log)
+            time.sleep(0.002)
+
+    def _tell(self, order: str) -> None:
+        assert self._keeper.stdin is not None
+        # Closed: an earlier stop had no proof, and there is none now.
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._keeper.stdin.write(f"{order}\n".encode())
+            self._keeper.stdin.flush()
 
     def stop(self, grace_s: float) -> None:
         """End the command and all that came of it; return only when the kernel says that none of it lives.
@@ -99,11 +124,7 @@ class Kept:
         """
         if self.stopped:
             return
-        assert self._keeper.stdin is not None
-        # Closed: an earlier stop had no proof, and there is none now.
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self._keeper.stdin.write(f"stop {grace_s}\n".encode())
-            self._keeper.stdin.flush()
+        self._tell(f"stop {grace_s}")
         end = time.monotonic() + grace_s + _KILL_DEADLINE_S
         while not self.stopped and time.monotonic() < end and self._keeper.poll() is None:
             self.listen()

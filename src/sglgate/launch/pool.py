@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sglgate.config import Candidate
@@ -31,7 +32,7 @@ class ServerPool:
     ) -> None:
         self._make, self._logs, self._note = make, logs, note
         self.grounds = grounds or Grounds()
-        self._running: Server | None = None
+        self._running: list[Server] = []
         self._failed: dict[str, LaunchError] = {}
         self._leftover: LeftoverError | None = None
         self._launches: dict[str, int] = {}
@@ -39,7 +40,7 @@ class ServerPool:
     @property
     def is_running(self) -> bool:
         """Whether a server of this pool is up."""
-        return self._running is not None
+        return bool(self._running)
 
     def get(self, candidate: Candidate) -> Server:
         """The running server of ``candidate``, launched now if need be.
@@ -50,14 +51,29 @@ class ServerPool:
         """
         if candidate.configuration in self._failed:
             raise self._failed[candidate.configuration]
-        running = self._running
-        if running is not None and running.configuration == candidate.configuration:
-            return running
-        return self.fresh(candidate)
+        running = [server for server in self._running if server.configuration == candidate.configuration]
+        return running[0] if running else self.fresh(candidate)
 
     def fresh(self, candidate: Candidate) -> Server:
         """A new launch of ``candidate``, whatever runs now: for tests that compare launches."""
         self.stop()
+        return self._launch(candidate)
+
+    @contextlib.contextmanager
+    def together(self, *candidates: Candidate) -> Iterator[list[Server]]:
+        """A new launch of each, in this order, all up at once and each held still (:meth:`Server.thaw` wakes one)."""
+        self.stop()
+        servers = []
+        try:
+            for candidate in candidates:
+                servers.append(self._launch(candidate))
+                servers[-1].freeze()
+            yield servers
+        finally:
+            # Nobody else may be handed one that is held still.
+            self.stop()
+
+    def _launch(self, candidate: Candidate) -> Server:
         slots = self.grounds.need(candidate.tensor_parallel, f"server of {candidate.name}")
         number = self._launches.get(candidate.name, 0) + 1
         while (log := self._logs / f"{file_name(candidate.name)}.{number}.log").exists():
@@ -75,13 +91,13 @@ class ServerPool:
             self._failed[candidate.configuration] = error
             self._note(server, str(error))
             raise
-        self._running = server
+        self._running.append(server)
         self._note(server, None)
         return server
 
     def bury(self, server: Server) -> LaunchError | None:
         """If ``server`` has died since it came up: stop what is left, remember why, and say it."""
-        if server is not self._running:
+        if server not in self._running:
             return None  # stopped since, with proof
         problem = server.dead()
         if problem is None:
@@ -99,14 +115,15 @@ class ServerPool:
         """
         if self._leftover is not None:
             raise self._leftover
-        if self._running is not None:
+        # The last one first: the memory that it found is to be as it found it.
+        while self._running:
             try:
-                self._running.stop(grace_s)
+                self._running[-1].stop(grace_s)
             except LeftoverError as error:
                 self._leftover = error
                 raise
             # Only now: an interrupt in the middle must find the server again.
-            self._running = None
+            self._running.pop()
         self.grounds.give_up()
 
     def recall(self, failures: dict[str, LaunchError]) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sglgate.config import Candidate, Profile
 from sglgate.config.profile import Deadlines
-from sglgate.container import folders_of
-from sglgate.errors import SglgateError
+from sglgate.container import Container, folders_of
+from sglgate.errors import NotExercisedError, SglgateError
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.errors import LaunchError
 from sglgate.launch.grounds import slot_environment
@@ -180,6 +180,23 @@ class Server:
             fatal = self.record.fatal[0]
             return f"fatal line {fatal.line}: {fatal.text[:160]}"
         return None
+
+    def freeze(self) -> None:
+        """Hold every process of it still: it keeps its memory and takes no time of any core.
+
+        Raises:
+            NotExercisedError: it runs in a container, whose processes are the engine's.
+            LaunchError: it cannot be held still.
+        """
+        if isinstance(self.stack.python, Container):
+            raise NotExercisedError("a server in a container cannot be held still while another one is measured")
+        assert self._kept is not None
+        self._kept.freeze()
+
+    def thaw(self) -> None:
+        """Let it run again."""
+        assert self._kept is not None
+        self._kept.freeze(still=False)
 
     def describe(self) -> dict[str, Any]:
         """The launch as ``run.json`` keeps it: phases in seconds, command line, the server's own arguments."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sglgate.resolved import ABSENT, Difference, differing, does_nothing, resolved
 from sglgate.signoff.side import Side
+from sglgate.speed.releases import AGAINST
 from sglgate.stack import HEADLINE_PACKAGES
 
 
@@ -62,6 +63,12 @@ def question(old: Side, new: Side) -> list[Difference]:
     ]
     if old.info.sglgate != new.info.sglgate:
         found.append(Difference("sglgate", old.info.sglgate, new.info.sglgate, "not the same client"))
+    held_against = {e.detail[AGAINST] for e in new.evidence if AGAINST in e.detail}
+    before = old.info.stack.get("digest")
+    found += [
+        Difference("the stack that speed was held against", str(before), str(one), "not the same question")
+        for one in sorted(held_against - {before})
+    ]
     return found
 
 

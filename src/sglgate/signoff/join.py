@@ -10,6 +10,7 @@ from enum import StrEnum
 from sglgate.evidence import Evidence, Verdict, number
 from sglgate.signoff.intervals import Change, change, has_interval, widening
 from sglgate.signoff.side import Key, Side
+from sglgate.speed.releases import AGAINST, CELL, IN_TURN, OVER_LAUNCHES, metric_over_launches
 
 #: A change smaller than this is none, however sure.
 MARGIN = 0.02
@@ -82,11 +83,17 @@ def join(old: Side, new: Side, margin: float = MARGIN) -> tuple[list[Item], list
     items = [*_gates(old, new)]
     red = {(item.candidate, item.suite, item.gate) for item in items}
     items += [item for item in _metrics_of_one_side(old, new) if (item.candidate, item.suite, item.gate) not in red]
-    rows = _rows(old, new)
+    rows, in_turn = _rows(old, new), _rows_in_turn(new)
+    settled = {
+        (*row.key[:2], OVER_LAUNCHES, metric_over_launches(row.new.detail[CELL])) for row in in_turn if row.change
+    }
     for row in rows:
-        if row.key[:3] not in red and (item := _moved(row, margin)) is not None:
+        # What the releases showed in turn is not asked again of two runs at different times.
+        if row.key[:3] not in red and row.key not in settled and (item := _moved(row, margin)) is not None:
             items.append(item)
         items += _answers(row)
+    items += [item for row in in_turn if (item := _moved_in_turn(row, margin)) is not None]
+    rows += in_turn
     order = list(Kind)
     return sorted(items, key=lambda item: order.index(item.kind)), rows
 
@@ -98,6 +105,8 @@ def _gates(old: Side, new: Side) -> list[Item]:
     ]
     found = []
     for key in dict.fromkeys([*cells[0], *cells[1]]):
+        if key[2] == IN_TURN:
+            continue  # what one run says of both releases has nothing to be held against
         before, after = cells[0].get(key), cells[1].get(key)
         kind = _kind(before.verdict if before else None, after.verdict if after else None)
         if kind is None:
@@ -153,15 +162,35 @@ def _metrics_of_one_side(old: Side, new: Side) -> list[Item]:
             (new, old, Kind.COVERAGE_GAINED, "not measured before"),
         )
         for key in here.metrics
-        if key not in there.metrics
+        if key not in there.metrics and key[2] != IN_TURN
     ]
 
 
 def _rows(old: Side, new: Side) -> list[Row]:
-    shared = [key for key in old.metrics if key in new.metrics]
+    shared = [key for key in old.metrics if key in new.metrics and key[2] != IN_TURN]
     judged = sum(has_interval(old.metrics[key]) and has_interval(new.metrics[key]) for key in shared)
     widened = widening(judged)
     return [Row(key, (b := new.metrics[key]).unit, a := old.metrics[key], b, change(a, b, widened)) for key in shared]
+
+
+def _rows_in_turn(new: Side) -> list[Row]:
+    """What the second run measured of both releases, launch by launch in turn: each ratio is the change itself."""
+    found = []
+    for key, record in new.metrics.items():
+        if key[2] == IN_TURN:
+            itself = record.model_copy(update={"value": 1.0, "interval": (1.0, 1.0)})
+            is_ratio = {AGAINST, CELL} <= record.detail.keys() and has_interval(record)
+            found.append(Row(key, record.unit, itself, record, change(itself, record) if is_ratio else None))
+    return found
+
+
+def _moved_in_turn(row: Row, margin: float) -> Item | None:
+    """A loss is one whatever the gate's own bound allows; beside that, a verdict that it does not give is lacking."""
+    verdict, moved = row.new.verdict, _moved(row, margin)
+    if verdict is Verdict.PASS or (moved is not None and moved.kind is Kind.REGRESSION):
+        return moved
+    kind = Kind.REGRESSION if verdict is Verdict.FAIL else Kind.UNJUDGED
+    return Item(kind, *row.key, text=_said(row.new), new=str(verdict), change=row.change)
 
 
 def _moved(row: Row, margin: float) -> Item | None:

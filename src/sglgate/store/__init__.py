@@ -1,6 +1,6 @@
 """What past runs measured: SQLite beside the runs, or PostgreSQL for a fleet. Nothing here decides a verdict."""
 
-from sglgate.store.aa import aa_history
+from sglgate.store.aa import aa_history, recorded_noise
 from sglgate.store.baselines import NoBaselineError, Pin, baseline, pin, pins, story
 from sglgate.store.database import Store, StoreError, default_store
 from sglgate.store.importing import Outcome, import_run, node_digest, remember
@@ -23,6 +23,7 @@ __all__ = [
     "node_digest",
     "pin",
     "pins",
+    "recorded_noise",
     "records",
     "remember",
     "results",

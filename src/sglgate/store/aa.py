@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from sglgate.decision import AaRecord
-from sglgate.errors import MisuseError
+from sglgate.decision import AaRecord, NoisePrior, NoPrior, pool
+from sglgate.errors import MisuseError, SglgateError
 from sglgate.evidence import AA_DETAIL, Evidence
-from sglgate.store.database import Store
+from sglgate.store.database import Store, default_store
 from sglgate.store.schema import AA
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,3 +80,24 @@ def aa_history(store: Store, *, node: str, stack: str, profile: str, metric: str
             )
             for row in connection.execute(query.order_by(AA.c.at_us, AA.c.key))
         ]  # fmt: skip
+
+
+def recorded_noise(
+    reports: Path, *, node: str, stack: str, profile: str, metrics: Mapping[str, str]
+) -> dict[str, NoisePrior | NoPrior]:
+    """What the history beside the runs may add to a comparison, for each of ``metrics`` (by any name).
+
+    It saves blocks and is no condition: a store that is not there, or cannot be read, is a reason among others.
+    """
+    try:
+        with Store(default_store(reports)) as store:
+            histories = {
+                name: aa_history(store, node=node, stack=stack, profile=profile, metric=metric)
+                for name, metric in metrics.items()
+            }
+    except SglgateError as error:
+        return dict.fromkeys(metrics, NoPrior(f"no history: {error}"))
+    return {
+        name: pool(histories[name], now=datetime.now(UTC), stack=stack, profile=profile, metric=metric)
+        for name, metric in metrics.items()
+    }

@@ -1,4 +1,4 @@
-"""A/A first, then the comparison: a slow candidate, a noisy machine and unequal arms never pass."""
+"""A/A first, then the comparison: a slow candidate and a noisy machine never pass."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sglgate.config.eagle3 import SpeedNeed
-from sglgate.decision import CPU_VOID_RULES, Rule
-from sglgate.eagle3.cells import rules_of
-from sglgate.eagle3.judge import UnequalArmsError, judge_speed
-from sglgate.eagle3.measure import ArmRun, BlockRun
+from sglgate.decision import CPU_VOID_RULES, NoisePrior, Rule
 from sglgate.evidence import Verdict
+from sglgate.speed.judge import judge_speed
+from sglgate.speed.measure import ArmRun, BlockRun
 
 CLEAN = {"foreign_cpu_share": 0.01, "throttled_share": 0.0}
 RULES = {
@@ -25,21 +23,22 @@ RULES = {
 class Machine:
     """Two arms whose truth is known: plain does 100 tok/s, speculation 100 x ratio."""
 
-    def __init__(self, ratio: float = 1.0, noise: float = 0.005, facts=(CLEAN,), info=None, seed: int = 1) -> None:
-        self.ratio, self.noise, self.facts, self.info = ratio, noise, facts, info or {}
+    def __init__(self, ratio: float = 1.0, noise: float = 0.005, facts=(CLEAN,), seed: int = 1) -> None:
+        self.ratio, self.noise, self.facts = ratio, noise, facts
         self.draw, self.blocks = random.Random(seed), 0
 
     def __call__(self, order):
         facts = self.facts[self.blocks % len(self.facts)]
         self.blocks += 1
-        return BlockRun(order, self._arm(1.0, {}, CLEAN), self._arm(self.ratio, self.info, facts))
+        return BlockRun(order, self._arm(1.0, CLEAN), self._arm(self.ratio, facts))
 
-    def _arm(self, speed, info, facts):
+    def _arm(self, speed, facts):
         rate = {name: 100 * speed * self.draw.lognormvariate(0, self.noise) for name in RULES}
         results = {
-            name: SimpleNamespace(usable=True, metrics=SimpleNamespace(tok_per_s=value)) for name, value in rate.items()
+            name: [SimpleNamespace(usable=True, metrics=SimpleNamespace(tok_per_s=value))]
+            for name, value in rate.items()
         }
-        return ArmRun("arm", Path("log"), info, facts, results)  # type: ignore[arg-type]
+        return ArmRun("arm", Path("log"), {}, facts, results)  # type: ignore[arg-type]
 
 
 def judged(aa, arms, **settings):
@@ -87,15 +86,24 @@ def test_a_fact_that_nobody_measured_voids_the_block():
     assert judged(Machine(), Machine(1.3, facts=({},))).family.verdict is Verdict.UNFIT
 
 
-def test_unequal_arms_end_the_comparison_by_name():
-    with pytest.raises(UnequalArmsError, match="max_running_requests"):
-        judged(Machine(), Machine(1.3, info={"max_running_requests": 48}))
-    accepted = {"max-running-requests": "one user at a time"}
-    assert judged(Machine(), Machine(1.3, info={"max_running_requests": 48}), may_differ=accepted).family is not None
+def history(sd: float) -> dict[str, NoisePrior]:
+    prior = NoisePrior(variance=sd**2, df=24, recorded_variance=sd**2, noisier_level=0.15, source="24 A/A blocks")
+    return dict.fromkeys(RULES, prior)
 
 
-def test_a_win_and_a_margin_become_rules_with_their_own_looks():
-    need = SpeedNeed(min_ratio={"chat@1": 1.1}, max_loss={"json@4": 0.03}, looks=[2, 4])
-    rules = rules_of(need, CPU_VOID_RULES)
-    assert {name: rule.threshold for name, rule in rules.items()} == {"chat@1": 1.1, "json@4": 0.97}
-    assert rules["chat@1"].cap == 4
+def test_the_recorded_noise_of_the_node_saves_blocks_and_is_named():
+    scratch, pooled = (
+        judge_speed(RULES, Machine(), Machine(1.09, seed=5), aa_looks=(2, 4, 6), priors=priors)
+        for priors in (None, history(0.008))
+    )
+
+    assert scratch.family.verdict is pooled.family.verdict is Verdict.PASS
+    assert len(pooled.runs) < len(scratch.runs)
+    assert pooled.family.decisions["chat@1"].pooling == "24 A/A blocks"
+    assert scratch.family.decisions["chat@1"].pooling == "from scratch"
+
+
+def test_a_run_noisier_than_the_history_is_judged_from_its_own_blocks():
+    found = judged(Machine(), Machine(1.3, noise=0.02), priors=history(0.001))
+
+    assert "history refused" in found.family.decisions["chat@1"].pooling

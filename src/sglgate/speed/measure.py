@@ -1,4 +1,4 @@
-"""One block: both arms launched anew, the same load on each cell, and what the machine did meanwhile."""
+"""One block: both arms launched anew, the same load on each, and what the machine did meanwhile."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from sglgate.config import Candidate
-from sglgate.decision import Block, Fact, Order
-from sglgate.eagle3.cells import Cell
+from sglgate.decision import Block, Fact, Order, order_of
 from sglgate.errors import UnfitError
 from sglgate.evidence import Verdict
 from sglgate.launch import Server
 from sglgate.launch.client import Client, ServerError
 from sglgate.launch.pool import ServerPool
 from sglgate.load import LoadResult, PromptSet, run_load
+from sglgate.load.results import Metrics
+from sglgate.speed.cells import Cell
+from sglgate.speed.launches import geometric_mean
 from sglgate.telemetry import Telemetry
 
 _FLUSH_DEADLINE_S: Final = 10.0
@@ -24,18 +26,30 @@ _FLUSH_DEADLINE_S: Final = 10.0
 
 @dataclass(frozen=True)
 class ArmRun:
-    """One launch under load. ``info`` is what the server resolved; ``facts`` are for the void rules."""
+    """One launch under load.
+
+    Args:
+        candidate: its name.
+        log: of its server.
+        info: what the server resolved.
+        facts: for the void rules.
+        results: by cell, one a turn.
+    """
 
     candidate: str
     log: Path
     info: Mapping[str, Any]
     facts: Mapping[str, Fact]
-    results: Mapping[str, LoadResult]
+    results: Mapping[str, Sequence[LoadResult]]
+
+    def metrics(self, cell: str) -> list[Metrics]:
+        """Of each turn that has any."""
+        return [result.metrics for result in self.results[cell] if result.metrics]
 
     def tok_per_s(self, cell: str) -> float | None:
-        """Tokens per second in all; None where a request failed, so that nothing was measured."""
-        result = self.results[cell]
-        return result.metrics.tok_per_s if result.usable and result.metrics else None
+        """Tokens per second in all, the geometric mean of its turns; None where a request failed in one of them."""
+        rates = [result.metrics.tok_per_s if result.usable and result.metrics else 0.0 for result in self.results[cell]]
+        return geometric_mean(rates) if all(rates) else None
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,8 @@ def run_block(
 ) -> BlockRun:
     """Launch both arms in the given order, one after the other, never together.
 
+    For what a machine does not hold twice, and for whatever changes with the start alone.
+
     Raises:
         LaunchError: an arm did not come up.
         UnfitError: the client, or other work on this machine, was the limit.
@@ -78,6 +94,42 @@ def run_block(
     # For A/A both arms are one candidate: by position, then, not by name.
     first, second = (baseline, candidate) if order == "AB" else (candidate, baseline)
     runs = [run_arm(pool, telemetry, arm, cells, prompts) for arm in (first, second)]
+    return BlockRun(order, *(runs if order == "AB" else reversed(runs)))
+
+
+def run_block_together(
+    pool: ServerPool,
+    telemetry: Telemetry,
+    baseline: Candidate,
+    candidate: Candidate,
+    order: Order,
+    cells: Sequence[Cell],
+    prompts: Mapping[str, PromptSet],
+    turns: int,
+) -> BlockRun:
+    """Launch both arms in the given order, then let them answer in turns, one held still while the other is measured.
+
+    A machine whose pace changes within minutes moves both arms alike. ``turns`` is even, so that each arm goes first as
+    often as the other.
+
+    Raises:
+        LaunchError: an arm did not come up.
+        NotExercisedError: a server that cannot be held still.
+        UnfitError: the client, or other work on this machine, was the limit.
+    """
+    arms = (baseline, candidate) if order == "AB" else (candidate, baseline)
+    with pool.together(*arms) as servers:
+        results: list[dict[str, list[LoadResult]]] = [{cell.name: [] for cell in cells} for _ in servers]
+        with telemetry.window() as window:
+            for turn in range(turns):
+                for which in (0, 1) if order_of(turn) == "AB" else (1, 0):
+                    servers[which].thaw()
+                    for cell in cells:
+                        flush(servers[which].client)
+                        results[which][cell.name].append(measure_cell(servers[which], cell, prompts))
+                    servers[which].freeze()
+        facts = window.facts()
+    runs = [ArmRun(arm.name, s.log, s.info, facts, found) for arm, s, found in zip(arms, servers, results, strict=True)]
     return BlockRun(order, *(runs if order == "AB" else reversed(runs)))
 
 
@@ -99,7 +151,7 @@ def run_arm(
     with telemetry.window() as window:
         for cell in cells:
             flush(server.client)
-            results[cell.name] = measure_cell(server, cell, prompts)
+            results[cell.name] = [measure_cell(server, cell, prompts)]
     return ArmRun(candidate.name, server.log, server.info, window.facts(), results)
 
 
