@@ -47,22 +47,11 @@ CANDIDATES = {
     .replace('extends = "tiny-tp2"', 'model = "recipe:tiny-llama-tp2"')
     .replace("[environment]", '[arguments]\ntp-size = 2\n[environment]\nSGLANG_CPU_OMP_THREADS_BIND = "0|1"')
     .replace("also_ranks = [4]\n", ""),
-    # One thread: on two cores a step waits for the slower one, and takes longer and less evenly than on one.
-    "delay": SMOLLM2
-    + """[arguments]
-max-total-tokens = 4096
-[environment]
-OMP_NUM_THREADS = "1"
-[expect.kv]
-fill = 0
-[expect.release]
-requests = 2
-output_tokens = 24
-max_loss = 0.03
-looks = [4, 6, 8, 12]
-aa_looks = [4, 6, 8]
-turns = 6
-""",
+    "delay": (ROOT / "fixtures/candidates/cpu/smollm2-one-thread.toml")
+    .read_text()
+    .replace('"smollm2-one-thread"', '"{name}"')
+    .replace('extends = "smollm2"', 'model = "recipe:smollm2-135m-instruct"')
+    .replace("[environment]", "[arguments]\nmax-total-tokens = 4096\n[environment]"),
 }
 DEFAULT = "mem_fraction_static=mem_fraction_static,"
 #: In both stacks: SGLang's own default would take nearly all of the machine's memory.

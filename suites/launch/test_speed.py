@@ -78,7 +78,8 @@ def test_speed_against_release(
     need, before = candidate.expect.release, before_of(candidate)
     assert need is not None
     cell, prompts = load_of(need, lane)
-    rule = declare(1 - need.max_loss, looks=need.looks, design_effect=need.max_loss, void_rules=telemetry.rules)
+    effect = need.design_effect or need.max_loss
+    rule = declare(1 - need.max_loss, looks=need.looks, design_effect=effect, void_rules=telemetry.rules)
     noise = {cell.name: noise_name("launch", before, cell, need.turns)}
 
     def block(order: Order, arm: Candidate) -> BlockRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 
 from sglgate.cli import main
+from sglgate.decision import Block, Order, drive
 from sglgate.errors import MisuseError
 from sglgate.evidence import Evidence, Verdict
 from sglgate.run import Run, RunInfo
 from sglgate.signoff import Decision, Kind, Side, build, read_side
 from sglgate.signoff.render import html, markdown
+from sglgate.speed.judge import declare
+from sglgate.speed.releases import IN_TURN
 
 HOSTILE = "<script>alert(1)</script>\"'&|`../../\u0000\u0007😀" + "x" * 10_000
 CANDIDATE = {"model": "m", "arguments": {"tp-size": 1}, "environment": {}, "expect": {}, "reason": "a test"}
@@ -149,6 +153,33 @@ def test_releases_that_took_turns_settle_what_two_runs_are_too_noisy_for(record,
     assert dossier.decision is decision
     if Kind.REGRESSION in kinds and record.value:
         assert dossier.items[0].change.value == pytest.approx(-0.05)
+
+
+#: As the CPU lane's smollm2-one-thread declares it.
+RULE = declare(0.97, looks=(4, 6, 8, 12), design_effect=0.03, void_rules=())
+
+
+def took_turns(rng: np.random.Generator, true: float, sd: float = 0.02) -> Evidence:
+    """Blocks of both releases until the rule decides."""
+
+    def block(order: Order) -> Block:
+        # The machine's pace, which both share, changes by a tenth from block to block.
+        pace = 10 * math.exp(0.1 * rng.standard_normal())
+        return Block(pace, pace * true * math.exp(sd * rng.standard_normal()), order)
+
+    fields = drive(RULE, block).evidence()
+    return in_turn(1.0, 0).model_copy(update={key: fields[key] for key in ("value", "interval", "verdict", "n")})
+
+
+def test_releases_that_take_turns_on_a_machine_of_changing_pace_are_told_apart_and_sized() -> None:
+    rng = np.random.default_rng(3)
+    same = [build(side(NOISY), side(NOISY, took_turns(rng, 1.0))) for _ in range(100)]
+    slower = [build(side(NOISY), side(NOISY, took_turns(rng, 1 / 1.05))) for _ in range(100)]
+    changes = [next(row.change for row in dossier.rows if row.key[2] == IN_TURN) for dossier in slower]
+
+    assert [dossier.decision for dossier in same].count(Decision.GO) >= 95
+    assert sum(dossier.decision is Decision.NO_GO for dossier in slower) >= 95
+    assert sum(change.low <= 1 / 1.05 - 1 <= change.high for change in changes) >= 90
 
 
 def test_speed_that_was_held_against_another_stack_is_no_evidence_of_this_pair() -> None:

@@ -98,6 +98,9 @@ class SpeedAgainstRelease(_Load):
     """Tokens per second of this release over that of the one that serves now, where a run names it (``--against``)."""
 
     max_loss: float = Field(default=0.03, gt=0, lt=1, description="what may be lost, a fraction of tokens per second")
+    design_effect: float | None = Field(
+        default=None, gt=0, lt=1, description="the difference that the machine must be able to show; absent: max_loss"
+    )
     looks: Looks = Field(default=[2, 4, 6, 8], description="valid blocks at which a verdict may fall; last: cap")
     aa_looks: Looks = Field(default=[2, 4, 6], description="the same for the release against itself, before")
     turns: int = Field(

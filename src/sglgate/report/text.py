@@ -47,12 +47,22 @@ def summary_lines(info: RunInfo, evidence: Sequence[Evidence]) -> list[str]:
 
 
 def history_lines(info: RunInfo) -> list[str]:
-    """That a run was taken up again, and which candidates its stack could not launch."""
+    """What happened to the run as a whole: taken up again, candidates left out, speed held against another release."""
     resumed = [
         f"taken up again {entry['at'][:16].replace('T', ' ')} UTC: {entry['judged_before']} tests judged before"
         for entry in info.resumed
     ]
-    return resumed + [f"left out: {name}, {why}" for name, why in info.left_out.items()]
+    left_out = [f"left out: {name}, {why}" for name, why in info.left_out.items()]
+    return [*resumed, *left_out, *_against(info)]
+
+
+def _against(info: RunInfo) -> list[str]:
+    if not info.against:
+        return []
+    release = f"sglang {info.against.get('packages', {}).get('sglang', '?')}"
+    asked = [name for name, candidate in info.candidates.items() if candidate.get("expect", {}).get("release")]
+    names = ", ".join(asked) or "no candidate, as none of this run has [expect.release]"
+    return [f"held against the speed of {release}: {names}"]
 
 
 def _short(value: object) -> str:
