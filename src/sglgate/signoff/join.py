@@ -93,7 +93,7 @@ def join(old: Side, new: Side, margin: float = MARGIN) -> tuple[list[Item], list
             items.append(item)
         items += _answers(row)
     items += [item for row in in_turn if (item := _moved_in_turn(row, margin)) is not None]
-    rows += in_turn
+    rows += [row for row in in_turn if row.change is not None]
     order = list(Kind)
     return sorted(items, key=lambda item: order.index(item.kind)), rows
 
