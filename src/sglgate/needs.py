@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sglgate.config import Candidate
+from sglgate.speed.releases import IN_TURN, OVER_LAUNCHES, before_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,6 @@ def needs_of(candidate: Candidate, *, two_releases: bool = False) -> list[Need]:
     # Deferred: pytest's collection needs no baseline.
     from sglgate.allreduce.question import baseline_of as allreduce_baseline
     from sglgate.eagle3.arms import baseline_of as plain_of
-    from sglgate.speed.releases import IN_TURN, OVER_LAUNCHES, before_of
 
     def need(gate: str, configuration: str, **how: bool | int) -> Need:
         return Need(candidate.name, gate, configuration, **how)  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ def fewest_launches(needs: Iterable[Need]) -> int:
     timed: Counter[str] = Counter()
     least: dict[str, int] = {}
     for need in _once(needs):
-        if need.gate in ("speed_against_baseline", "speed_over_launches", "speed_against_release"):
+        if need.gate in ("speed_against_baseline", OVER_LAUNCHES, IN_TURN):
             timed[need.configuration] += need.fresh
             continue
         fresh[need.configuration] += need.fresh

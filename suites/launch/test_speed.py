@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from fixtures.gate import Gate
@@ -20,7 +18,7 @@ from sglgate.load.stats import judge_floor
 from sglgate.speed.cells import Cell, prompts_of
 from sglgate.speed.judge import declare, judge_speed
 from sglgate.speed.launches import over_launches
-from sglgate.speed.measure import BlockRun, run_arm, run_block, run_block_together
+from sglgate.speed.measure import BlockRun, run_arm, run_block
 from sglgate.speed.record import blocks_detail, noise_name
 from sglgate.speed.releases import AGAINST, CELL, before_of, metric_over_launches
 from sglgate.stack import Stack
@@ -83,8 +81,7 @@ def test_speed_against_release(
     noise = {cell.name: noise_name("launch", before, cell, need.turns)}
 
     def block(order: Order, arm: Candidate) -> BlockRun:
-        together = partial(run_block_together, turns=need.turns) if need.turns else run_block
-        run = together(pool, telemetry, before, arm, order, [cell], prompts)
+        run = run_block(pool, telemetry, before, arm, order, [cell], prompts, need.turns)
         gate.show_log(run.baseline.log)
         gate.show_log(run.candidate.log)
         return run

@@ -11,11 +11,6 @@ from sglgate.load.stats import Estimate
 _LEVEL = 0.95
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive values."""
-    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
-
-
 def over_launches(values: Sequence[float]) -> Estimate:
     """Geometric mean of one positive value a launch, with its 95 % t interval of logarithms.
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any, Final
 
 from sglgate.config import Candidate
@@ -18,7 +19,6 @@ from sglgate.launch.pool import ServerPool
 from sglgate.load import LoadResult, PromptSet, run_load
 from sglgate.load.results import Metrics
 from sglgate.speed.cells import Cell
-from sglgate.speed.launches import geometric_mean
 from sglgate.telemetry import Telemetry
 
 _FLUSH_DEADLINE_S: Final = 10.0
@@ -82,44 +82,37 @@ def run_block(
     order: Order,
     cells: Sequence[Cell],
     prompts: Mapping[str, PromptSet],
+    turns: int = 0,
 ) -> BlockRun:
-    """Launch both arms in the given order, one after the other, never together.
+    """Launch both arms in the given order: one after the other, never together, unless there are ``turns``.
 
-    For what a machine does not hold twice, and for whatever changes with the start alone.
+    With turns both stand at once and answer by turns, one held still while the other is measured, so that a machine
+    whose pace changes within minutes moves both alike. Their number is even: each arm goes first as often as the other.
 
     Raises:
         LaunchError: an arm did not come up.
+        NotExercisedError: there are turns, and a server that cannot be held still.
         UnfitError: the client, or other work on this machine, was the limit.
     """
     # For A/A both arms are one candidate: by position, then, not by name.
-    first, second = (baseline, candidate) if order == "AB" else (candidate, baseline)
-    runs = [run_arm(pool, telemetry, arm, cells, prompts) for arm in (first, second)]
+    arms = (baseline, candidate) if order == "AB" else (candidate, baseline)
+    if turns:
+        runs = _run_together(pool, telemetry, arms, cells, prompts, turns)
+    else:
+        runs = [run_arm(pool, telemetry, arm, cells, prompts) for arm in arms]
     return BlockRun(order, *(runs if order == "AB" else reversed(runs)))
 
 
-def run_block_together(
+def _run_together(
     pool: ServerPool,
     telemetry: Telemetry,
-    baseline: Candidate,
-    candidate: Candidate,
-    order: Order,
+    arms: Sequence[Candidate],
     cells: Sequence[Cell],
     prompts: Mapping[str, PromptSet],
     turns: int,
-) -> BlockRun:
-    """Launch both arms in the given order, then let them answer in turns, one held still while the other is measured.
-
-    A machine whose pace changes within minutes moves both arms alike. ``turns`` is even, so that each arm goes first as
-    often as the other.
-
-    Raises:
-        LaunchError: an arm did not come up.
-        NotExercisedError: a server that cannot be held still.
-        UnfitError: the client, or other work on this machine, was the limit.
-    """
-    arms = (baseline, candidate) if order == "AB" else (candidate, baseline)
+) -> list[ArmRun]:
+    results: list[dict[str, list[LoadResult]]] = [{cell.name: [] for cell in cells} for _ in arms]
     with pool.together(*arms) as servers:
-        results: list[dict[str, list[LoadResult]]] = [{cell.name: [] for cell in cells} for _ in servers]
         with telemetry.window() as window:
             for turn in range(turns):
                 for which in (0, 1) if order_of(turn) == "AB" else (1, 0):
@@ -129,8 +122,10 @@ def run_block_together(
                         results[which][cell.name].append(measure_cell(servers[which], cell, prompts))
                     servers[which].freeze()
         facts = window.facts()
-    runs = [ArmRun(arm.name, s.log, s.info, facts, found) for arm, s, found in zip(arms, servers, results, strict=True)]
-    return BlockRun(order, *(runs if order == "AB" else reversed(runs)))
+    return [
+        ArmRun(arm.name, server.log, server.info, facts, found)
+        for arm, server, found in zip(arms, servers, results, strict=True)
+    ]
 
 
 def run_arm(

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from sglgate.config import Candidate
@@ -15,7 +16,6 @@ from sglgate.decision.blocks import is_measured
 from sglgate.decision.voids import sift
 from sglgate.evidence import AA_DETAIL
 from sglgate.speed.cells import Cell
-from sglgate.speed.launches import geometric_mean
 from sglgate.speed.measure import BlockRun
 
 
